@@ -169,14 +169,13 @@ def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
     `around(op, *args)` calls it, and may do more, so that its rules are tested in the middle of a function.
     """
     op = OPS[name]
-    positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
+    exact = [isinstance(a, Symbolic) or (isinstance(a, Tensor) and a.dtype is OBJECT) for a in args]
+    positions = [i for i, is_exact in enumerate(exact) if is_exact]
 
-    def call(*tensors):
+    def call(*inputs):
         arguments = list(args)
-        if not any(isinstance(v, Symbolic) for v in tensors[0].detach().numpy().flat):  # the same on floats
-            arguments = [a.witness if isinstance(a, Symbolic) else a for a in arguments]
-        for position, tensor in zip(positions, tensors, strict=True):
-            arguments[position] = tensor
+        for position, value in zip(positions, inputs, strict=True):
+            arguments[position] = value
         return around(op, *arguments)
 
     names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in positions]

@@ -7,8 +7,8 @@ from tests.tools.sampling_rate import THOROUGH
 
 CASES, FROZEN = cases(), read(FILE)
 WRONG = {name for name, case in CASES.items() if case.wrong}
-RIGHT = [name for name, case in CASES.items() if case.by_hand and not case.wrong]
-CHEAP = [name for name, entry in FROZEN.items() if entry["seconds"] < 0.3 and not CASES[name].by_hand][:80]
+RIGHT = [name for name, case in CASES.items() if case.by_hand and not case.wrong and not name.startswith("refused")]
+CHEAP = [name for name, entry in FROZEN.items() if entry["seconds"] < 0.1]
 
 
 def test_the_file_has_an_entry_for_each_case():
@@ -20,7 +20,9 @@ def test_wrong_gradients_are_refuted_by_their_term():
     assert [name for name, case in CASES.items() if case.words not in FROZEN[name]["text"]] == []
 
 
-UNDECIDED = {  # no law of determinants of products
+UNDECIDED = {  # no law of products of matrices, or of an order turned round
+    "other words: inverse of a product, right dA: -(linalg.inv(B) @ linalg.inv(A)).T @ ones(D, D) @ linalg.inv(A).T",
+    "other words: determinant of a square, right dA: 2 * linalg.det(A)**2 * linalg.inv(A).T",
     "other words: determinant of a product, right dA: linalg.det(A) * linalg.det(B) * linalg.inv(A).T",
     "other words: log-determinant of a product, right dA: linalg.inv(A).T",
 }
@@ -30,7 +32,7 @@ def test_right_gradients_are_proved():
     assert {name for name in RIGHT if not FROZEN[name]["proved"]} == UNDECIDED
 
 
-@pytest.mark.parametrize("name", FROZEN if THOROUGH else CHEAP[::10])
+@pytest.mark.parametrize("name", FROZEN if THOROUGH else CHEAP[::12])
 def test_results_are_those_of_the_file(name):
     now, before = run(CASES[name]), FROZEN[name]
     assert (now["verdict"], now["proved"], now["text"]) == (before["verdict"], before["proved"], before["text"])
@@ -52,7 +54,8 @@ def test_a_planted_change_is_reported():
         (refused, "refused", {"verdict": "NotDerivable: planted"}),
         (wrong, "FALSE PROOF", {"proved": True, "verdict": "∂𝓛/∂x: proved for any size"}),
         (proved, "verdict", {"verdict": "proved for any size, where planted"}),
-        (proved, "text", {"text": FROZEN[proved]["text"] + "\nplanted"}),
+        (proved, "longer", {"text": FROZEN[proved]["text"] + "\nplanted"}),
+        (proved, "text", {"text": "planted"}),
     ):
         count, text = changed(name, **entry)
         assert count == {what: 1}

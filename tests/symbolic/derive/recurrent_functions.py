@@ -1,8 +1,4 @@
-"""Functions with loops over a size, as a user writes them, and what their derivations must say.
-
-RECURRENT has a row for each: the function, its arguments, and lines that the derivation prints. REFUSED has functions
-whose steps are not alike, with a part of the sentence that refuses them.
-"""
+"""Functions with loops over a size, as a user writes them; those of REFUSED have steps that are not alike."""
 
 import math
 
@@ -41,31 +37,12 @@ def batch_of_sequences(x, h0, W, U):
     return h
 
 
-def lstm(x, h0, c0, Wi, Ui, Wf, Uf, Wo, Uo, Wg, Ug):
-    h, c = h0, c0
-    for t in range(len(x)):
-        i = (x[t] @ Wi + h @ Ui).sigmoid()
-        f = (x[t] @ Wf + h @ Uf).sigmoid()
-        o = (x[t] @ Wo + h @ Uo).sigmoid()
-        c = f * c + i * (x[t] @ Wg + h @ Ug).tanh()
-        h = o * c.tanh()
-    return h
-
-
 def moving_average(x, a):
     m, means = 0.0, []
     for t in range(x.shape[0]):
         m = a * m + (1 - a) * x[t]
         means.append(m)
     return tt.stack(means)
-
-
-def linear_attention(q, k, v):
-    S, rows = tt.zeros(k.shape[1], v.shape[1], dtype=tt.float64), []
-    for t in range(q.shape[0]):
-        S = S + k[t][:, None] * v[t]
-        rows.append(q[t] @ S)
-    return tt.stack(rows)
 
 
 def horner(c, x):
@@ -80,12 +57,6 @@ def horner_from_the_end(c, x):
     for k in reversed(range(c.shape[0])):
         y = y * x + c[k]
     return y.sum()
-
-
-def descent(w, X, y, rates):
-    for k in range(rates.shape[0]):
-        w = w - rates[k] * (X.T @ (X @ w - y)) / X.shape[0]
-    return ((X @ w - y) ** 2).mean()
 
 
 def power_iteration(A, v, steps):
@@ -223,14 +194,6 @@ def with_first_state(x, h):
     return tt.stack(states)
 
 
-def decaying_mean(x):
-    m, means = 0.0, []
-    for t in range(x.shape[0]):
-        m = 0.9 * m + 0.1 * x[t]
-        means.append(m)
-    return tt.stack(means)
-
-
 def advantages(r, v):
     A, rows = 0.0, []
     for t in reversed(range(r.shape[0])):
@@ -261,115 +224,7 @@ def one_more_at_first(x, h):
     return h.sum()
 
 
-RECURRENT = {
-    last_state: (
-        {"x": ("T", "D"), "h0": ("M",)} | LAYER,
-        [
-            "h_ti = tanh(a_ti), h[0, i] = h0_i",
-            "Y_i = h[T, i]",
-            "∂𝓛/∂a_ti = δ_ti (1 - h_ti²)",
-            "δ[T, i] = ∂𝓛/∂Y_i",
-            "δ[t - 1, i] = Σ_j U_ij ∂𝓛/∂a_tj",
-            "∂𝓛/∂U_ij = Σ_t h[t - 1, i] ∂𝓛/∂a_tj",
-            "∂𝓛/∂W_di = Σ_t x_td ∂𝓛/∂a_ti",
-            "∂𝓛/∂h0_i = δ[0, i]",
-            "proved for any size",
-        ],
-    ),
-    all_states: (
-        {"x": ("T", "D"), "h0": ("M",)} | LAYER,
-        ["∂𝓛/∂a_ti = (1 - h_ti²) (δ_ti + ∂𝓛/∂Y_ti)", "δ[T, i] = 0", "proved for any size"],
-    ),
-    loss_of_states: (
-        {"x": ("T", "D"), "y": ("T", "M"), "h0": ("M",), "W": ("D", "M"), "U": ("M", "M")},
-        ["∂𝓛/∂y_ti = -2 (h_ti - y_ti)/T", "δ[T, i] = 0", "proved for any size"],
-    ),
-    batch_of_sequences: (
-        {"x": ("N", "T", "D"), "h0": ("N", "M"), "W": ("D", "M"), "U": ("M", "M")},
-        ["∂𝓛/∂U_ij = Σ_nt h[t - 1, n, i] ∂𝓛/∂a_tnj", "proved for any size"],
-    ),
-    lstm: (
-        {"x": ("T", "D"), "h0": ("M",), "c0": ("M",)}
-        | {f"{a}{gate}": s for gate in "ifog" for a, s in {"W": ("D", "M"), "U": ("M", "M")}.items()},
-        ["δc[t - 1, i] = f_ti ∂𝓛/∂c_ti", "δh[T, i] = ∂𝓛/∂Y_i", "proved for any size"],
-    ),
-    moving_average: (
-        {"x": ("T",), "a": ()},
-        ["∂𝓛/∂m_t = δ_t + ∂𝓛/∂Y_t", "δ[t - 1] = a ∂𝓛/∂m_t", "∂𝓛/∂x_t = (1 - a) ∂𝓛/∂m_t", "proved for any size"],
-    ),
-    linear_attention: (
-        {"q": ("T", "K"), "k": ("T", "K"), "v": ("T", "V")},
-        ["∂𝓛/∂S_tij = δ_tij + q_ti ∂𝓛/∂Y_tj", "δ[t - 1, i, j] = ∂𝓛/∂S_tij", "∂𝓛/∂v_ti = Σ_j k_tj ∂𝓛/∂S_tji"],
-    ),
-    horner: (
-        {"c": ("N",), "x": ()},
-        ["y_t = c_t + x y[t - 1], y[0] = 0", "δ[N] = 1", "δ[t - 1] = x δ_t", "∂𝓛/∂x = Σ_n y[n - 1] δ_n"],
-    ),
-    horner_from_the_end: (
-        {"c": ("N",), "x": ("M",)},
-        ["y_ti = c_t + x_i y[t + 1, i], y[N + 1, i] = 0", "δ[1, i] = 1", "δ[t + 1, i] = x_i δ_ti"],
-    ),
-    descent: (
-        {"w": ("D",), "X": ("N", "D"), "y": ("N",), "rates": ("K",)},
-        ["δ[t - 1, d] = δ_td + Σ_n X_nd ∂𝓛/∂u_tn", "∂𝓛/∂w_d = δ[0, d]", "proved for any size"],
-    ),
-    power_iteration: (
-        {"A": ("N", "N"), "v": ("N",), "steps": ("K",)},
-        ["∂𝓛/∂steps_i = 0", "proved for any size, where no denominator is 0 and every argument of a root is above 0"],
-    ),
-    discounted: ({"r": ("T",)}, ["δ[t + 1] = 0.9 δ_t", "proved for any size"]),
-    discounts_by_powers: ({"r": ("T",)}, ["∂𝓛/∂r_t = (0.9)^(t - 1)", "proved for any size"]),
-    running_mean: ({"x": ("T",)}, ["∂𝓛/∂s_t = δ_t + 1/t ∂𝓛/∂Y_t", "proved for any size"]),
-    falling_weights: (XH, ["δ[t - 1, d] = δ_td (1 + (1 - t)/T)", "proved for any size"]),
-    leapfrog: ({"x": ("N",), "steps": ("T",)}, ["∂𝓛/∂x_n = δx2[0, n]", "proved for any size"]),
-    differences: ({"x": ("T", "D")}, ["s = Σ_da (x[a + 1, d] - x_ad)²", "proved for T > 1"]),
-    chain_of_neighbours: (XH, ["proved for any size"]),
-    map_of_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂a_td", "proved for any size"]),
-    joined_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂Y_td", "proved for any size"]),
-    truncated: (XH, ["δ[t - 1, d] = 0", "∂𝓛/∂h_d = δ[0, d]", "proved for any size"]),
-    without_first_sine: (XH, ["h2_td = sin(a_td), h2[0, d] = h_d x[1, d]", "proved for any size"]),
-    softmax_of_states: (XH, ["proved for any size"]),
-    both_directions: (XH | {"c": ("D",)}, ["δ[T, d] = 0", "δ2[1, d] = 0", "proved for any size"]),
-    attention_to_states: (XH | {"W": ("D", "D")}, ["proved for any size"]),
-    filtered: (
-        {"x": ("T",), "q": (), "r": (), "p": ()},
-        ["δm[t - 1] = δm_t (1 - k_t)", "proved for any size, where no denominator is 0"],
-    ),
-    two_inputs: ({"x": ("T", "D"), "y": ("T", "D"), "h": ("D",)}, ["∂𝓛/∂y_td = δ_td", "proved for any size"]),
-    with_first_state: (XH, ["proved for any size"]),
-    decaying_mean: ({"x": ("T",)}, ["δ[t - 1] = 0.9 ∂𝓛/∂m_t", "proved for any size"]),
-    advantages: ({"r": ("T",), "v": ("T + 1",)}, ["proved for any size"]),
-    both_last_states: (XH | {"c": ("D",)}, ["proved for any size"]),
-    scaled_steps: (
-        {"h": ("N",), "a": ("N",), "steps": ("K",)},
-        ["proved for any size, where no denominator is 0"],
-    ),
-}
-
-
 # ---------------------------------------------------------------------------------------- steps that are not alike
-
-
-def one_step_of_sines(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t]
-        if t == 3:
-            h = h.sin()
-    return h.sum()
-
-
-def one_step_twice(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t] * (2 if t == 3 else 1)
-    return h.sum()
-
-
-def late_step_of_sines(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t]
-        if t == 200:
-            h = h.sin()
-    return h.sum()
 
 
 def late_step_twice(x, h):
@@ -507,29 +362,52 @@ def from_both_ends(x, h):
     return h
 
 
-READ = (odd_steps_twice, square_of_the_step, two_steps_back, added_in_place, from_the_end)
-READ = dict.fromkeys(READ, "proved for any size")
-ASKS = "the code asks about the step of a loop over a size"
-REFUSED = {
-    one_step_of_sines: ASKS,
-    one_step_twice: ASKS,
-    late_step_of_sines: ASKS,
-    late_step_twice: ASKS,
-    odd_steps: ASKS,
-    all_but_the_last: ASKS,
-    hidden_step: "a size has no text",
-    cosine_of_the_step: "a size has no number here",
-    every_other_row: "a product; give it a dimension",
-    inverse_of_a_state: "a matrix that changes from step to step",
-    step_by_value: "Python reads a value that depends on an argument",
-    written_rows: "a step changes more than its local names",
-    divided_by_the_largest: "the largest or smallest entry inside of a loop over a size",
-    every_entry: "a loop over a size inside of another",
-    noise: "random numbers",
-    reversed_rows: "an index that runs backward",
-    every_other_state: "a product; give it a dimension",
-    from_both_ends: "check the order of the indices",
+def late_count(x, h):
+    n = 0
+    for t in range(x.shape[0]):
+        n = n + 1
+        h = h + (3.0 if n == 300 else 1.0) * x[t] ** 2
+    return h
+
+
+RECURRENT = {  # function: arguments
+    last_state: {"x": ("T", "D"), "h0": ("M",)} | LAYER,
+    all_states: {"x": ("T", "D"), "h0": ("M",)} | LAYER,
+    loss_of_states: {"x": ("T", "D"), "y": ("T", "M"), "h0": ("M",), "W": ("D", "M"), "U": ("M", "M")},
+    batch_of_sequences: {"x": ("N", "T", "D"), "h0": ("N", "M"), "W": ("D", "M"), "U": ("M", "M")},
+    moving_average: {"x": ("T",), "a": ()},
+    horner: {"c": ("N",), "x": ()},
+    horner_from_the_end: {"c": ("N",), "x": ("M",)},
+    power_iteration: {"A": ("N", "N"), "v": ("N",), "steps": ("K",)},
+    discounted: {"r": ("T",)},
+    discounts_by_powers: {"r": ("T",)},
+    running_mean: {"x": ("T",)},
+    falling_weights: XH,
+    leapfrog: {"x": ("N",), "steps": ("T",)},
+    differences: {"x": ("T", "D")},
+    chain_of_neighbours: XH,
+    map_of_rows: {"x": ("T", "D"), "w": ("D",)},
+    joined_rows: {"x": ("T", "D"), "w": ("D",)},
+    truncated: XH,
+    without_first_sine: XH,
+    softmax_of_states: XH,
+    both_directions: XH | {"c": ("D",)},
+    attention_to_states: XH | {"W": ("D", "D")},
+    filtered: {"x": ("T",), "q": (), "r": (), "p": ()},
+    two_inputs: {"x": ("T", "D"), "y": ("T", "D"), "h": ("D",)},
+    with_first_state: XH,
+    advantages: {"r": ("T",), "v": ("T + 1",)},
+    both_last_states: XH | {"c": ("D",)},
+    scaled_steps: {"h": ("N",), "a": ("N",), "steps": ("K",)},
+    **dict.fromkeys((odd_steps_twice, square_of_the_step, two_steps_back, added_in_place, from_the_end), XH),
+    largest_later: XH,
+    one_more_at_first: XH,
 }
+REFUSED = (
+    late_step_twice, odd_steps, all_but_the_last, hidden_step,
+    cosine_of_the_step, every_other_row, inverse_of_a_state, step_by_value, written_rows, divided_by_the_largest,
+    noise, reversed_rows, every_other_state, from_both_ends, late_count, every_entry,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------- gradients by hand
@@ -641,5 +519,4 @@ WRONG = [
     (horner, "c", lambda c, x: x ** tt.arange(len(c))),
     (discounted, "r", "0.9 ** arange(1, T + 1)"),
     (moving_average, "x", "(1 - a) * g"),
-    (linear_attention, "v", "k @ (q.T @ g)"),
 ]

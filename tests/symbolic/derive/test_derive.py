@@ -1,12 +1,10 @@
-"""derive: the gradients of ten formulas from papers, as a textbook writes them; and what is refused.
+"""derive: the lines of formulas from papers in plain loops, equation (17) from a user's code, and planted mistakes.
 
-Each shown line is proved by derive itself. Here the lines are also evaluated, by the plain loops that give the index
-calculus its meaning, and compared with the engine's backward and with finite differences: that is what would notice a
-program that is not the user's function.
+Each shown line is proved by derive itself. The plain loops give the index calculus its meaning: with them, the engine's
+backward would notice a program that is not the user's function.
 """
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -14,11 +12,11 @@ from sympy import Expr, Indexed, S, Sum, Symbol
 
 import tinytensor as tt
 from derivations import equations
-from tests.symbolic.derive.derived import PAPERS, Paper, focal, fused_layer_norm
+from examples.gradients import functions as examples
+from examples.gradients.functions import focal
+from tests.symbolic.derive import reviewed
 from tests.symbolic.derive.second_functions import believe
 from tests.tools.sampling_rate import some
-from tinytensor import nn
-from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.derive import adjoints, time_limit
 from tinytensor.symbolic.derive.arguments import Index, size
@@ -33,12 +31,7 @@ from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 
-def terms(lines) -> int:
-    """The number of terms in formulas: one for each line, and one more for each sign between two."""
-    return sum(1 + len(re.findall(r" [+-] ", str(line).partition(" = ")[2])) for line in lines)
-
-
-def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, np.ndarray]:
+def evaluated(derivation: Derivation, rng) -> tuple[dict, dict, np.ndarray]:
     """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
     derived, trace = derivation.derived, derivation.derived.trace
     at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
@@ -50,15 +43,12 @@ def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, 
         factors = [int(n.xreplace(at)) for n in a.sizes]
         values = inputs[name].reshape(factors) + (below is not None)  # an index counts from 1
         at[trace.arrays[name]] = values if factors else float(values)
-    for array in trace.lines.constants:
-        sizes = {str(s): n for s, n in at.items() if s in trace.sizes}
-        at[array] = constants[str(array.label)](**sizes)
     out = name_of(derived.output)
     arriving = np.ones(())
     if isinstance(out, Array):
         arriving = rng.uniform(0.5, 1.5, [int(n.xreplace(at)) for n in out.sizes])
         at[d(out)] = arriving
-    known = [*[trace.arrays[n] for n in trace.tensors], *trace.lines.constants, d(out)]
+    known = [*[trace.arrays[n] for n in trace.tensors], d(out)]
     program = Program(constants=known)
     for line in [*derived.forward, *derived.adjoints.values()]:
         program.let(line.left, line.right)
@@ -67,30 +57,21 @@ def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, 
     return inputs, gradients, arriving
 
 
+PAPERS = ["layer_norm", "rms_norm", "swiglu", "rotary", "causal", "alibi", "focal", "infonce", "dpo", "cosine", "gru"]
+PAPERS += ["smoothing", "log_determinant"]
+
+
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("paper", list(some(PAPERS, one_in=2)), ids=str)
-def test_gradients_are_those_of_a_textbook(paper: Paper):
-    derivation = derive(paper.fn, **paper.arguments)
-    assert derivation.proved, str(derivation)
-    assert terms(derivation.adjoints) <= terms(paper.lines), str(derivation)
-    rng = np.random.default_rng(0)
-    inputs, gradients, arriving = evaluated(derivation, rng, paper.constants)
+@pytest.mark.parametrize("name", list(some(PAPERS, one_in=2)))
+def test_plain_loops_give_the_gradients_of_backward(name):
+    fn, arguments = examples.TABLE[name].function, examples.TABLE[name].arguments
+    inputs, gradients, arriving = evaluated(derive(fn, **arguments), np.random.default_rng(0))
     tensors = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
-    result = paper.fn(**tensors)
+    result = fn(**tensors)
     result.backward(tt.tensor(arriving.astype(float).reshape(result.shape)))
-
-    def loss(name, x):
-        return (
-            paper.fn(**{n: tt.tensor(v) for n, v in (inputs | {name: x}).items()}).numpy()
-            * arriving.reshape(result.shape)
-        ).sum()
-
-    for name, gradient in gradients.items():
-        gradient = np.array(gradient, dtype=float).reshape(inputs[name].shape)
-        np.testing.assert_allclose(gradient, tensors[name].grad.numpy(), 1e-9, 1e-12)
-        step = rng.uniform(-1, 1, inputs[name].shape)
-        ends = [loss(name, inputs[name] + h * step) for h in (1e-5, -1e-5)]
-        assert (gradient * step).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
+    for n, gradient in gradients.items():
+        gradient = np.array(gradient, dtype=float).reshape(inputs[n].shape)
+        np.testing.assert_allclose(gradient, tensors[n].grad.numpy(), 1e-9, 1e-12)
 
 
 def negated(lines):
@@ -105,7 +86,7 @@ def test_a_wrong_short_form_is_not_accepted(monkeypatch):
     derivation = derive(focal, **arguments)
     raw = derivation.derived.raw
     assert {n: x.right for n, x in derivation.derived.adjoints.items()} == {n: x.right for n, x in raw.items()}
-    assert terms(derivation.adjoints) > terms(right.adjoints)
+    assert len(str(derivation)) > len(str(right))
     assert derivation.proved and right.proved
     believe(monkeypatch)
     assert "the gradient of z by backward() does not match" in derive(focal, **arguments).verdict
@@ -127,7 +108,9 @@ def test_a_limit_that_is_reached_while_lines_are_shortened_leaves_a_proof(monkey
     made = []
     monkeypatch.setattr(adjoints, "simplifier_of", lambda *args: made.extend(args) or slow)
     monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: seconds[0])
-    derivation = derive(fused_layer_norm, limit=100, x=("N", "D"), w=("D",), b=("D",))
+    derivation = derive(
+        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), limit=100, x=("N", "D"), w=("D",), b=("D",)
+    )
     assert seconds[0] in range(44, 47) and len(lines) == simple  # 0.6 of the time of formulas, which is 3/4 of all
     assert derivation.verdict == "proved for any size"
 
@@ -241,131 +224,15 @@ def test_equation_17_follows_from_a_users_code(part):
     assert normal(difference + form / 2) != 0  # half of the last form is not the gradient
 
 
-# ------------------------------------------------------------------------------------------ operations
-
-
-def changes_its_input(x):
-    y = x * 2
-    y += x
-    y.mul_(3)
-    return y
-
-
-OTHERS = {
-    "leaky relu": (lambda x: F.leaky_relu(x, 0.1), {"x": ("N", "D")}),
-    "floor and remainder": (lambda x: (x - x.floor()) * (x % 0.3), {"x": ("N",)}),
-    "product": (lambda x: x.prod(-1), {"x": ("N", "D")}),
-    "pad": (lambda x: F.pad(x, (1, 2)), {"x": ("N", "D")}),
-    "variance": (lambda x: x.var(-1), {"x": ("N", "D")}),
-    "power": (lambda x, a: x**a, {"x": ("N",), "a": ()}),
-    "embedding": (lambda E, t: F.embedding(t, E).tanh(), {"E": ("V", "D"), "t": Index(("N",), "V")}),
-    "sums of rows": (
-        lambda x, t: tt.zeros(*x.shape, dtype=tt.float64).index_add(0, t, x),
-        {"x": ("N", "D"), "t": Index(("N",), "N")},
-    ),
-    "differences of rows": (lambda x: (x[1:] - x[:-1]).square().sum(), {"x": ("N", "D")}),
-    "in place": (changes_its_input, {"x": ("N", "D")}),
-    "gelu": (lambda x, W: F.gelu(x @ W), {"x": ("N", "D"), "W": ("D", "F")}),
-    "diagonal": (lambda v: tt.diag(v) @ v, {"v": ("N",)}),
-    "einsum": (lambda a, b: tt.einsum("ntd,nsd->nts", a, b), {"a": ("N", "T", "D"), "b": ("N", "S", "D")}),
-}
-
-
-# ------------------------------------------------------------------------------------------ modules
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
-
-    def forward(self, x):
-        return x + self.down(self.up(self.norm(x)).relu())
+# ------------------------------------------------------------------------------------------ modules and sizes
 
 
 @pytest.mark.slow
 def test_parameters_of_a_module_are_arguments():
-    derivation = derive(Net(), x=("N", "D=16"))
-    assert derivation.proved
-    assert set(derivation.gradients) == {
-        "x",
-        *[f"{part}_{name}" for part in ("norm", "up", "down") for name in ("weight", "bias")],
-    }
+    derivation = derive(reviewed.Net(), x=("N", "D=16"))
     assert "each 16 of the module is D" in derivation.assumptions
     assert "the module's sizes 32 are these numbers" in derivation.assumptions
     assert all(name_of(x.left) != Symbol("D") for x in derivation.lines)
-
-
-class Twice(nn.Module):
-    """A parameter that is in a list, too."""
-
-    def __init__(self):
-        super().__init__()
-        self.p = nn.Parameter(tt.ones(3))
-        self.all = [self.p]
-
-    def forward(self, x):
-        return (x * self.p).sum() + (self.all[0] ** 3).sum()
-
-
-def test_a_parameter_is_the_argument_wherever_a_module_holds_it():
-    module = Twice()
-    derivation = derive(module, x=("N", 3))
-    assert derivation.proved
-    assert str(derivation.gradients["p"]) == "∂𝓛/∂p_i = 3 p_i² + Σ_n x_ni"
-    assert type(module.p) is nn.Parameter
-
-
-def test_a_parameter_with_a_hook_is_refused():
-    module = Twice()
-    module.p.register_hook(lambda g: g * 2)
-    with pytest.raises(NotDerivable, match="p has a gradient hook"):
-        derive(module, x=("N", 3))
-
-
-def test_a_size_of_a_module_has_one_name():
-    with pytest.raises(ValueError, match="D=16"):
-        derive(nn.Linear(16, 32), input=("M=16", "D=16"))
-
-
-# ------------------------------------------------------------------------------------------ refusals
-
-
-def by_sign(x):
-    return x * 2 if x.sum() > 0 else x
-
-
-def by_value(x):
-    return x / x.detach().max().item()
-
-
-def part_changed(x):
-    y = x * 2
-    y[:, 0] = 0
-    return y
-
-
-def view_changed(x):
-    y = x * 2
-    y[0].mul_(2)
-    return y
-
-
-REFUSED = {
-    by_sign: "bool.*x.sum.*tt.where",
-    by_value: "item.*by_value|item.*x.detach",
-    part_changed: "changed in place",
-    view_changed: "changed in place",
-    lambda x: x.flip(0): "flip.*backward",
-    lambda x: F.dropout(x, 0.5): "random",
-    lambda x: (x, x): "tuple",
-    lambda x: x.sort(-1).values: "sort.*Index",
-}
-
-
-def test_a_size_in_the_wrong_order_is_named():
-    with pytest.raises(NotDerivable, match=r'write the size as "K\*2"'):
-        derive(lambda x: x[:, ::2], x=("T", "2*K"))
 
 
 @pytest.mark.parametrize("fn", [lambda x: x.roll(2), lambda x: x.roll(-2), lambda x: x[-2:], lambda x: x[:2]])
@@ -373,40 +240,6 @@ def test_a_size_that_is_large_enough_is_named(fn):
     with pytest.raises(NotDerivable, match=r'an index of 1..N belongs.*write the size as "N \+ 1", or'):
         derive(fn, x=("N",))
     assert derive(fn, x=("N + 1",))
-
-
-@pytest.mark.parametrize("fn", REFUSED, ids=lambda fn: fn.__name__)
-def test_what_cannot_be_followed_is_refused(fn):
-    with pytest.raises(NotDerivable, match=REFUSED[fn]):
-        derive(fn, x=("N", "D"))
-
-
-def every_other_row(x):
-    h = x[0]
-    for row in x[::2]:
-        h = h * 0.5 + row
-    return h
-
-
-def test_every_other_row_is_read_for_even_sizes():
-    derivation = derive(every_other_row, "N % 2 == 0", x=("N", "D"))
-    assert derivation.verdict == "proved for even N"
-    assert not derive(every_other_row, x=("N", "D"))
-
-
-class Wrong(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
-
-
-def test_a_function_with_a_gradient_of_its_own_is_refused():
-    with pytest.raises(NotDerivable, match="a gradient of its own"):
-        derive(lambda x: Wrong.apply(x), x=("N",))
 
 
 def test_program_is_compared_with_numbers(monkeypatch):

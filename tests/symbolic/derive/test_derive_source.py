@@ -172,11 +172,6 @@ def test_wrong_upstream_is_refused():
         d.evaluate(**arrays(d, ODD[0]), upstream=np.ones(3))
 
 
-def test_argument_with_a_name_of_the_program_is_refused():
-    with pytest.raises(ValueError, match="an argument is called upstream"):
-        derive(lambda upstream: upstream.sum(), upstream=("N",)).source()
-
-
 def test_index_has_no_gradient():
     d = derive(lambda E, t: E[t].sum(), E=("V", "D"), t=Index(("N",), "V"))
     assert d.evaluate(E=np.ones((3, 2)), t=np.array([1, 1])).keys() == {"value", "E"}

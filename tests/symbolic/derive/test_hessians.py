@@ -1,6 +1,5 @@
-"""Hessians and Jacobians for any size: a textbook's lines, the engine's double backward, differences, and mistakes."""
+"""Hessians and Jacobians for any size: the engine's double backward, blocks by hand, and planted mistakes."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,38 +7,15 @@ import pytest
 
 import tinytensor as tt
 from tests.symbolic.derive.derived_functions import arrays
-from tests.symbolic.derive.second_functions import CASES, REGRESSION, D, N, believe, derived, logistic, plant_factor
+from tests.symbolic.derive.second_functions import CASES, REGRESSION, N, believe, derived, logistic, plant_factor
 from tinytensor.autograd import grad
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Hessian, Index, Jacobian, NotDerivable, check, derive
+from tinytensor.symbolic import Hessian, Index, Jacobian, check, derive
 from tinytensor.symbolic.derive import second, second_samples
 from tinytensor.symbolic.index_calculus.adjoints import d as adjoint
 from tinytensor.symbolic.index_calculus.adjoints import expanded
 from tinytensor.symbolic.index_calculus.formulas import derivative
 from tinytensor.symbolic.index_calculus.vanishing import vanishes
-
-BLOCKS = [(name, block) for name, case in CASES.items() for block in case.textbook]
-
-
-def terms(text: str) -> int:
-    """The number of names, numbers and sums in a formula."""
-    return len(re.findall(r"[^\s()\[\],+\-/√>]+", text))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "block"), BLOCKS)
-def test_no_block_is_longer_than_a_textbooks(name, block):
-    own = str(derived(name).blocks[block]).partition(" = ")[2]
-    assert terms(own) <= terms(CASES[name].textbook[block]), own
-
-
-@pytest.mark.one_in(6)
-@pytest.mark.parametrize(
-    ("name", "block"), [b for b in BLOCKS if b[0] in ("logistic regression", "softmax", "layer norm", "norm")]
-)
-def test_blocks_are_a_textbooks_word_by_word(name, block):
-    own = str(derived(name).blocks[block]).partition(" = ")[2]
-    assert own == CASES[name].textbook[block]
 
 
 def engine_block(fn, values: dict, first: str | None, other: str) -> np.ndarray:
@@ -60,33 +36,15 @@ def engine_block(fn, values: dict, first: str | None, other: str) -> np.ndarray:
 @pytest.mark.one_in(20)
 @pytest.mark.parametrize("name", CASES)
 def test_blocks_are_those_of_backward_at_three_sizes(name):
-    d, case = derived(name), CASES[name]
+    d = derived(name)
     for seed, numbers in enumerate([(2, 4, 2, 3), (3, 2, 4, 2), (1, 6, 3, 1)]):
         numbers = tuple(2 * n for n in numbers) if name == "halves" else numbers
         inputs = arrays(d.derivation, numbers, seed)
         values = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
         results = d.evaluate(**inputs)
         for first, other in d.blocks:
-            wanted = engine_block(case.fn, values, first if isinstance(d, Hessian) else None, other)
+            wanted = engine_block(CASES[name][0], values, first if isinstance(d, Hessian) else None, other)
             np.testing.assert_allclose(results[first, other], wanted, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("name", ["logistic regression", "norm", "two layers"])
-def test_blocks_are_differences_of_gradients(name):
-    d, step = derived(name), 1e-5
-    inputs = arrays(d.derivation, (3, 2, 2, 2))
-    results = d.evaluate(**inputs)
-    for first, other in d.blocks:
-        wanted = np.empty(results[first, other].shape)
-        for at in np.ndindex(inputs[other].shape):
-            sides = []
-            for sign in (1, -1):
-                moved = {n: x.copy() for n, x in inputs.items()}
-                moved[other][at] += sign * step
-                sides.append(d.derivation.evaluate(**moved)[first])
-            wanted[(..., *at)] = (sides[0] - sides[1]) / (2 * step)
-        np.testing.assert_allclose(results[first, other], wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.one_in(8)
@@ -104,14 +62,6 @@ def test_blocks_are_the_plain_derivative_of_the_plain_derivative(name):
         assert vanishes([derivative(whole, one.by) - shown], d.derived.facts) is not None
 
 
-@pytest.mark.slow
-def test_hessian_is_symmetric():
-    d = derived("two layers")
-    values = d.evaluate(**arrays(d.derivation, (3, 2, 2, 2)))
-    whole = values["W", "V"], np.moveaxis(values["V", "W"], (0, 1), (2, 3))
-    np.testing.assert_allclose(*whole, atol=1e-12)
-
-
 # ------------------------------------------------------------------------------------------------ blocks by hand
 
 LOGISTIC = "(lambda p: {})((X @ w).sigmoid())"
@@ -127,111 +77,54 @@ def logits(form: str) -> str:
     return LOGITS_BY_HAND.format(form)
 
 
-def entropy(z, t):
-    return F.cross_entropy(z, t)
-
-
 LOGITS = {"z": ("N", "K"), "t": Index(N, "K")}
 # function, arguments, block, right ones, and wrong ones with words of the term that is named
 BY_HAND = {
-    "logistic regression": (
-        logistic,
-        REGRESSION,
-        ("w", "w"),
+    "logistic regression": (logistic, REGRESSION, ("w", "w"),
         [LOGISTIC.format("X.T @ diag(p * (1 - p)) @ X / N"), LOGISTIC.format("(X * (p - p**2)[:, None]).T @ X / N")],
-        [
-            (LOGISTIC.format("X.T @ diag(p * (1 - p)) @ X"), "the factor 1/N is missing"),
-            (LOGISTIC.format("X.T @ diag(p) @ X / N"), "σ(A_n)² X_nd X_ni is missing"),
-            (LOGISTIC.format("X.T @ diag(p * (1 + p)) @ X / N"), "the sign is wrong"),
-            (LOGISTIC.format("2 * X.T @ diag(p * (1 - p)) @ X / N"), "the factor 1/2 is missing"),
-            (LOGISTIC.format("X @ X.T"), "the shape (N, N)"),
-            (LOGISTIC.format("-X.T @ diag(p * (1 - p)) @ X / N"), "the sign is wrong"),
-        ],
-    ),
-    "logistic regression, mixed": (
-        logistic,
-        REGRESSION,
-        ("w", "y"),
+        [(LOGISTIC.format("X.T @ diag(p) @ X / N"), "σ(A_n)² X_nd X_ni is missing"),
+         (LOGISTIC.format("X.T @ diag(p * (1 + p)) @ X / N"), "the sign is wrong"),
+         (LOGISTIC.format("2 * X.T @ diag(p * (1 - p)) @ X / N"), "the factor 1/2 is missing"),
+         (LOGISTIC.format("X @ X.T"), "the shape (N, N)"),
+         (LOGISTIC.format("-X.T @ diag(p * (1 - p)) @ X / N"), "the sign is wrong")]),
+    "logistic regression, mixed": (logistic, REGRESSION, ("w", "y"),
         ["-X.T / N"],
-        [("X.T / N", "the sign is wrong"), ("-X / N", "the shape (N, D)"), ("-X.T", "the factor 1/N is missing")],
-    ),
-    "least squares": (
-        lambda X, w, y: ((X @ w - y) ** 2).mean(),
-        REGRESSION,
-        ("w", "w"),
-        ["2 * X.T @ X / N", "2 / N * einsum('nd,ne->de', X, X)"],
-        [("X.T @ X / N", "the factor 2 is missing"), ("2 * X.T @ X", "the factor 1/N is missing")],
-    ),
+        [("X.T / N", "the sign is wrong"), ("-X / N", "the shape (N, D)"), ("-X.T", "the factor 1/N is missing")]),
+    "least squares": (lambda X, w, y: ((X @ w - y) ** 2).mean(), REGRESSION, ("w", "w"),
+        ["2 * X.T @ X / N", "2 / N * einsum('nd,ne->de', X, X)",
+         "2 * X.T @ X / N + 0 * w.log().sum()", "2 * X.T @ X / N * (y != 1.0).prod()"],
+        [("X.T @ X / N", "the factor 2 is missing"), ("2 * X.T @ X", "the factor 1/N is missing")]),
     "ridge": (
-        lambda X, w, y, c: ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum(),
-        REGRESSION | {"c": ()},
-        ("w", "w"),
+        lambda X, w, y, c: ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum(), REGRESSION | {"c": ()}, ("w", "w"),
         ["X.T @ X + c * diag(ones(D))"],
-        [("X.T @ X", "the term c δ(d, i) is missing"), ("X.T @ X + c", "the term c is not in the derivative")],
-    ),
-    "cross-entropy in logits": (
-        entropy,
-        LOGITS,
-        ("z", "z"),
+        [("X.T @ X", "the term c δ(d, i) is missing"), ("X.T @ X + c", "the term c is not in the derivative")]),
+    "cross-entropy in logits": (lambda z, t: F.cross_entropy(z, t), LOGITS, ("z", "z"),
         [logits(f"({DIAGONAL} - {OUTER}) / N")],
-        [
-            (logits(f"{DIAGONAL} / N"), "δ(j, n)/N is missing"),
-            (logits(f"{DIAGONAL} - {OUTER}"), "the factor 1/N is missing"),
-            (logits(f"({DIAGONAL} + {OUTER}) / N"), "the sign is wrong"),
-            (logits(f"({DIAGONAL} - einsum('ni,mk->nimk', q, q)) / N"), "is missing"),
-        ],
-    ),
-    "quadratic form": (
-        lambda x, A: x @ A @ x,
-        {"x": N, "A": ("N", "N")},
-        ("x", "x"),
+        [(logits(f"{DIAGONAL} - {OUTER}"), "the factor 1/N is missing"),
+         (logits(f"({DIAGONAL} + {OUTER}) / N"), "the sign is wrong"),
+         (logits(f"({DIAGONAL} - einsum('ni,mk->nimk', q, q)) / N"), "is missing")]),
+    "quadratic form": (lambda x, A: x @ A @ x, {"x": N, "A": ("N", "N")}, ("x", "x"),
         ["A + A.T"],
-        [("2 * A", "A_in is missing"), ("(A + A.T) / 2", "the factor 2 is missing")],
-    ),
-    "quadratic form, mixed": (
-        lambda x, A: x @ A @ x,
-        {"x": N, "A": ("N", "N")},
-        ("x", "A"),
+        [("2 * A", "A_in is missing"), ("(A + A.T) / 2", "the factor 2 is missing")]),
+    "quadratic form, mixed": (lambda x, A: x @ A @ x, {"x": N, "A": ("N", "N")}, ("x", "A"),
         ["einsum('ij,k->ijk', diag(1 + 0 * x), x) + einsum('ik,j->ijk', diag(1 + 0 * x), x)"],
-        [("einsum('ij,k->ijk', diag(1 + 0 * x), x)", "is missing")],
-    ),
-    "norm": (
-        lambda x: x.norm(),
-        {"x": N},
-        ("x", "x"),
+        [("einsum('ij,k->ijk', diag(1 + 0 * x), x)", "is missing")]),
+    "norm": (lambda x: x.norm(), {"x": N}, ("x", "x"),
         ["(diag(ones(N)) - outer(x, x) / (x @ x)) / x.norm()"],
-        [("diag(ones(N)) / x.norm()", "is missing"), ("(diag(ones(N)) + outer(x, x) / (x @ x)) / x.norm()", "sign")],
-    ),
-    "positive parts": (
-        lambda x: (x.relu() ** 2).sum(),
-        {"x": N},
-        ("x", "x"),
+        [("diag(ones(N)) / x.norm()", "is missing"), ("(diag(ones(N)) + outer(x, x) / (x @ x)) / x.norm()", "sign")]),
+    "positive parts": (lambda x: (x.relu() ** 2).sum(), {"x": N}, ("x", "x"),
         ["2 * diag((x > 0) * 1.0)"],
-        [("2 * diag(ones(N))", "> 0] δ(i, n) is missing"), ("diag((x > 0) * 1.0)", "the factor 2 is missing")],
-    ),
-    "softmax": (
-        lambda x: x.softmax(-1),
-        {"x": N},
-        "x",
+        [("2 * diag(ones(N))", "> 0] δ(i, n) is missing"), ("diag((x > 0) * 1.0)", "the factor 2 is missing")]),
+    "softmax": (lambda x: x.softmax(-1), {"x": N}, "x",
         [SOFTMAX.format("diag(q) - outer(q, q)")],
-        [
-            (SOFTMAX.format("diag(q)"), "Y_i Y_n is missing"),
-            (SOFTMAX.format("diag(q) + outer(q, q)"), "the sign is wrong"),
-            (SOFTMAX.format("diag(q * (1 - q))"), "is missing"),
-            (SOFTMAX.format("q * (1 - q)"), "the shape (N)"),
-        ],
-    ),
-    "layer norm without weights": (
-        lambda x: (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt(),
-        {"x": N},
-        "x",
+        [(SOFTMAX.format("diag(q)"), "Y_i Y_n is missing"),
+         (SOFTMAX.format("diag(q) + outer(q, q)"), "the sign is wrong"),
+         (SOFTMAX.format("q * (1 - q)"), "the shape (N)")]),
+    "layer norm without weights": (lambda x: (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt(), {"x": N}, "x",
         ["(lambda r, z: (diag(ones(N)) - outer(z, z) / N - 1 / N) * r)(1 / (x.var(correction=0) + 1e-5).sqrt(), "
-        "(x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt())"],
-        [
-            ("(diag(ones(N)) - 1 / N) / (x.var(correction=0) + 1e-5).sqrt()", ""),
-            ("diag(ones(N)) / (x.var(correction=0) + 1e-5).sqrt()", ""),
-        ],
-    ),
+         "(x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt())"],
+        [("(diag(ones(N)) - 1 / N) / (x.var(correction=0) + 1e-5).sqrt()", ""),
+         ("diag(ones(N)) / (x.var(correction=0) + 1e-5).sqrt()", "")]),
 }  # fmt: skip
 SQUARES = lambda X, w, y: ((X @ w - y) ** 2).mean()  # noqa: E731
 CLASS = Index(N, "K")
@@ -249,88 +142,9 @@ SOMEWHERE = [  # wrong at some sizes or values only
 
 
 @pytest.mark.slow
-def test_conditions_of_a_block_by_hand_stand_in_its_line():
-    result = check(SQUARES, hessian={"w": "2 * X.T @ X / N + 0 * w.log().sum()"}, **REGRESSION)
-    assert result and str(result).endswith("where every argument of a logarithm is above 0")
-    result = check(SQUARES, hessian={"w": "2 * X.T @ X / N * (y != 1.0).prod()"}, **REGRESSION)
-    assert TIES in str(result)  # it is wrong where an entry of y is 1
-
-
-@pytest.mark.slow
 def test_a_block_of_a_derivation_is_proved():
     d = derived("logistic regression")
     assert check(d.derivation, hessian={"w": d.hessian["w", "w"]})
-
-
-def test_what_check_cannot_use_is_refused():
-    with pytest.raises(ValueError, match="in two of by_hand, hessian and jacobian"):
-        check(logistic, {"w": "w"}, hessian={"w": "X.T @ X"}, **REGRESSION)
-    with pytest.raises(ValueError, match="wrt has 'v'"):
-        check(logistic, hessian={"v": "X.T @ X"}, **REGRESSION)
-    with pytest.raises(TypeError, match="by_hand is a dictionary"):
-        check(logistic, hessian={}, **REGRESSION)
-
-
-# ------------------------------------------------------------------------------------------------ conditions, refusals
-
-TIES = "no two numbers that are compared are equal"
-
-
-@pytest.mark.one_in(9)
-@pytest.mark.parametrize(
-    ("fn", "condition"),
-    [
-        (lambda x: (x.relu() ** 2).sum(), TIES),
-        (lambda x: x.relu().sum(), TIES),
-        (lambda x: (x * x.abs()).sum(), TIES),
-        (lambda x: x.max() ** 2, TIES),
-        (lambda x: F.smooth_l1_loss(x, 0 * x), TIES),
-        (lambda x: (x * x.floor()).sum(), "no number that is rounded is whole"),
-        (lambda x: x.norm(), "every argument of a root is above 0"),
-        (lambda x: (x * x.log()).sum(), "every argument of a logarithm is above 0"),
-    ],
-)  # fmt: skip
-def test_kinks_and_edges_stand_in_the_verdict(fn, condition):
-    d = derive(fn, order=2, x=N)
-    assert d.proved, d.verdict
-    assert condition in d.verdict and condition in d.assumptions
-
-
-def test_second_derivative_of_relu_is_0_off_the_kink():
-    d = derive(lambda x: x.relu().sum(), order=2, x=N)
-    assert str(d.hessian["x", "x"]) == "∂²𝓛/∂x_n∂x_i = 0"
-
-
-def test_no_condition_stands_where_none_is_needed():
-    assert derived("logistic regression").verdict == "proved for any size"
-    assert derived("softmax").verdict == "proved for any size"
-
-
-def test_what_is_held_constant_stays_so():
-    d = derive(lambda x: (x * x.detach()).sum(), order=2, x=N)
-    assert d.proved and str(d.hessian["x", "x"]).endswith("= 0")
-    assert any("detach()" in one for one in d.assumptions)
-
-
-def test_conditions_on_sizes_are_those_of_the_function():
-    d = derive(lambda x: (x**3).sum() if len(x) > 3 else x.sum(), order=2, x=N)
-    assert not d and "proved only for N > 3" in d.verdict
-    assert derive(lambda x: (x**3).sum() if len(x) > 3 else x.sum(), "N > 3", order=2, x=N)
-
-
-def test_options_that_do_not_fit_are_refused():
-    with pytest.raises(NotDerivable, match="result is a number; reduce it"):
-        derive(lambda x: x.softmax(-1), order=2, x=N)
-    with pytest.raises(ValueError, match="order is an argument of the function, and an option of derive"):
-        derive(lambda x, order: (x**order).sum(), order=2, x=N)
-    with pytest.raises(ValueError, match="order=3; expected 1 for the gradient"):
-        derive(lambda x: x.sum(), order=3, x=N)
-    with pytest.raises(ValueError, match="a Hessian is of a number"):
-        derive(lambda x: x.sum(), order=2, jacobian=True, x=N)
-    with pytest.raises(ValueError, match="wrt is for order=2"):
-        derive(lambda x: x.sum(), wrt="x", x=N)
-    with pytest.raises(ValueError, match="wrt has 't'; the arguments that have a derivative are z"):
-        derive(entropy, order=2, wrt="t", **LOGITS)
 
 
 # ------------------------------------------------------------------------------------------------ planted mistakes
@@ -369,43 +183,11 @@ def test_a_wrong_delta_of_a_jacobian_is_not_shown(monkeypatch):
     assert "does not match backward()" in derive(lambda x: x.softmax(-1), jacobian=True, x=N).verdict
 
 
-# ------------------------------------------------------------------------------------------------ in print
-
-
-@pytest.mark.slow
-def test_hessian_prints_the_lines_that_it_uses():
-    assert (
-        str(derived("least squares"))
-        == """least_squares:
-    A_n = Σ_d X_nd w_d          A = X w
-    𝓛 = 1/N Σ_n (A_n - y_n)²    𝓛 = 𝟏ᵀ (A - y)^∘2/N
-
-𝓛: the result
-    ∂𝓛/∂A_n = 2 (A_n - y_n)/N     G = ∂𝓛/∂A = 2 (A - y)/N
-    ∂𝓛/∂w_d = Σ_n X_nd ∂𝓛/∂A_n    ∂𝓛/∂w = Xᵀ G
-    ∂²𝓛/∂w_d∂w_i = 2/N Σ_n X_nd X_ni    ∂²𝓛/∂w∂wᵀ = 2 Xᵀ X/N
-
-proved for any size"""
-    )
-
-
-MATRICES = {
-    "logistic regression": "∂²𝓛/∂w∂wᵀ = Xᵀ diag(σ(A) ⊙ (1 - σ(A))) X/N",
-    "ridge": "∂²𝓛/∂w∂wᵀ = c I + Xᵀ X",
-    "norm": "∂²𝓛/∂x∂xᵀ = I/𝓛 - x xᵀ/𝓛³",
-    "softmax": "∂Y/∂x = diag(Y) - Y Yᵀ",
-    "Poisson regression": "∂²𝓛/∂w∂wᵀ = Xᵀ diag(e) X",
-}
+# ------------------------------------------------------------------------------------------------ programs
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("name", MATRICES)
-def test_blocks_of_vectors_have_a_matrix_form(name):
-    assert MATRICES[name] in [str(one) for one in derived(name).matrix()]
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", ["logistic regression", "ridge", "norm", "softmax", "Poisson regression"])
 def test_matrix_forms_have_the_values_of_the_blocks(name):
     d = derived(name)
     (block, one) = next((b, one) for b, one in d.blocks.items() if d.in_matrices(one) is not None)
@@ -426,5 +208,3 @@ def test_interface():
     assert set(d.hessian) == {("w", "w")}
     assert set(derived("layer norm").jacobian) == {"x", "w", "b"}
     assert set(derive(lambda x, y: (x * y).sum(), order=2, x=N, y=N).hessian) == {(a, b) for a in "xy" for b in "xy"}
-    assert str(d.derivation.gradients["w"]).startswith("∂𝓛/∂w_d")
-    assert D == ("D",)

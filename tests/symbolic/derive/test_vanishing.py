@@ -30,10 +30,7 @@ from sympy import (
     tanh,
 )
 
-import tinytensor as tt
 from tests.tools.sampling_rate import THOROUGH, some
-from tinytensor.nn import functional as F
-from tinytensor.symbolic import check, derive
 from tinytensor.symbolic.derive.conditions import verdict
 from tinytensor.symbolic.index_calculus import formulas, functions, quotients, vanishing
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total, value
@@ -54,120 +51,6 @@ from tinytensor.symbolic.index_calculus.functions import (
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED, Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, vanishes
-
-N = ("N",)
-X, XY, XYW = {"x": N}, {"x": N, "y": N}, {"x": N, "y": N, "w": N}
-
-
-def standard(x):
-    return (x - x.mean()) / x.std(correction=0)
-
-
-def correlation(x, y):
-    a, b = x - x.mean(), y - y.mean()
-    return (a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()
-
-
-ONE_LINERS = {  # of textbooks of statistics: function, arguments
-    "root of a product": (lambda x, y: (x * y).sqrt().sum(), XY),
-    "root of a quotient": (lambda x, y: (x / y).sqrt().sum(), XY),
-    "root of a product of sums": (lambda x, y: (x.sum() * y.sum()).sqrt(), XY),
-    "Bhattacharyya's distance": (lambda x, y: -(x * y).sqrt().sum().log(), XY),
-    "Sharpe's ratio": (lambda x: x.mean() / x.std(), X),
-    "correlation": (correlation, XY),
-    "likelihood of Bernoulli": (lambda x, y: (x**y * (1 - x) ** (1 - y)).prod(), XY),
-    "power of a product": (lambda x, y: ((x * y) ** 0.3).sum(), XY),
-    "root of a square": (lambda x: (x * x).sqrt(), {"x": ()}),
-    "Gini's mean difference": (lambda x: (x[:, None] - x).abs().sum(), X),
-    "cosine": (lambda x, y: (x * y).sum() / ((x * x).sum() * (y * y).sum()).sqrt(), XY),
-    "harmonic mean": (lambda x: len(x) / (1 / x).sum(), X),
-    "geometric mean": (lambda x: x.log().mean().exp(), X),
-    "power mean": (lambda x: (x**3).mean() ** (1 / 3), X),
-    "covariance": (lambda x, y: ((x - x.mean()) * (y - y.mean())).mean(), XY),
-    "coefficient of variation": (lambda x: x.std() / x.mean(), X),
-    "skewness": (lambda x: (standard(x) ** 3).mean(), X),
-    "index of dispersion": (lambda x: x.var() / x.mean(), X),
-    "root of the mean square": (lambda x, y: ((x - y) ** 2).mean().sqrt(), XY),
-    "determination": (lambda x, y: 1 - ((x - y) ** 2).sum() / ((y - y.mean()) ** 2).sum(), XY),
-    "t of a mean": (lambda x: x.mean() / (x.var() / len(x)).sqrt(), X),
-    "weighted mean": (lambda x, w: (w * x).sum() / w.sum(), {"x": N, "w": N}),
-    "Hellinger's distance": (lambda x, y: ((x.sqrt() - y.sqrt()) ** 2).sum().sqrt(), XY),
-    "Jensen and Shannon": (lambda x, y: (x * (2 * x / (x + y)).log() + y * (2 * y / (x + y)).log()).sum(), XY),
-    "Kullback and Leibler": (lambda x, y: (x * (x / y).log()).sum(), XY),
-    "chi-squared": (lambda x, y: ((x - y) ** 2 / (x + y)).sum(), XY),
-    "entropy of shares": (lambda x: -(x / x.sum() * (x / x.sum()).log()).sum(), X),
-    "odds ratio": (lambda x, y: (x / (1 - x) / (y / (1 - y))).log().sum(), XY),
-}
-NOT_PROVED = {"Gini's mean difference"}  # of each number with itself, which is a tie at all points
-
-DD = ("D", "D")
-IN_OTHER_WORDS = {  # function, arguments, its gradient by the first argument by hand
-    "sin² by cos²": (lambda x: (x - x.sin() * x.cos()).sum(), X, "2 - 2 * cos(x)**2"),
-    "twice the angle": (lambda x: (x.sin() ** 2).sum(), X, "sin(2 * x)"),
-    "a sum of angles": (lambda x, y: -(x + y).cos().sum(), XY, "sin(x) * cos(y) + cos(x) * sin(y)"),
-    "log of a product": (lambda x, y: (x * (x * y).log()).sum(), XY, "log(x) + log(y) + 1"),
-    "log of a quotient": (lambda x, y: (x * (x / y).log()).sum(), XY, "log(x) - log(y) + 1"),
-    "log of a power": (lambda x: (x * (x**3).log()).sum(), X, "3 * log(x) + 3"),
-    "log of a root": (lambda x: (x * x.sqrt().log()).sum(), X, "log(x) / 2 + 1 / 2"),
-    "sign": (lambda x: (x**2).sqrt().sum(), X, "x.sign()"),
-    "a quotient by |x|": (lambda x: (x**2).sqrt().sum(), X, "x / abs(x)"),
-    "roots": (lambda x, y: (x * y).sqrt().sum(), XY, "y.sqrt() / (2 * x.sqrt())"),
-    "a root above": (lambda x: x.sqrt().sum(), X, "x.sqrt() / (2 * x)"),
-    "a power as roots": (lambda x: (x**1.5).sum(), X, "1.5 * x / x.sqrt()"),
-    "an exponential of logarithms": (lambda x, y: (x**y).sum(), XY, "y * exp(y * log(x)) / x"),
-    "fractions": (lambda x, y: (1 / (x * (x + y))).sum(), XY, "(1 / (x + y)**2 - 1 / x**2) / y"),
-    "partial fractions": (lambda x: (x / (1 + x)).log().sum(), X, "1 / x - 1 / (1 + x)"),
-    "σ by tanh": (lambda x: F.softplus(x).sum(), X, "(1 + tanh(x / 2)) / 2"),
-    "σ by exponentials": (lambda x: F.softplus(x).sum(), X, "exp(x) / (1 + exp(x))"),
-    "tanh by σ": (lambda x: (x.exp() + (-x).exp()).log().sum(), X, "2 * sigmoid(2 * x) - 1"),
-    "σ': the other half": (lambda x: x.sigmoid().sum(), X, "sigmoid(x) * sigmoid(-x)"),
-    "softmax by differences": (lambda x: x.logsumexp(0), X, "1 / (x - x[:, None]).exp().sum(1)"),
-    "softmax of two": (lambda x, y: (x.exp() + y.exp()).log().sum(), XY, "sigmoid(x - y)"),
-    "a norm squared": (lambda x: (x * x).sum().sqrt(), X, "x * (x * x).sum()**-0.5"),
-    "a mean of squares": (lambda x: x.var(correction=0), X, "2 * x / N - 2 * x.sum() / N**2"),
-    "a cube": (lambda x, y: ((x + y) ** 3).sum(), XY, "3 * x**2 + 6 * x * y + 3 * y**2"),
-    "largest of three": (lambda x, y, w: tt.maximum(x, tt.maximum(y, w)).sum(), XYW, "(x > maximum(w, y)) * 1.0"),
-    "relu by |x|": (lambda x: (x.relu() ** 2).sum(), X, "x + abs(x)"),
-    "sum of places": (lambda x: x.sum() * tt.arange(len(x)).sum(), X, "N * (N - 1) / 2 * ones(N)"),
-    "a running sum": (lambda x: x.cumsum(0).sum(), X, "N - arange(N) * 1.0"),
-    "from the end": (lambda x, y: (x.cumsum(0) * y).sum(), XY, "y.flip(0).cumsum(0).flip(0)"),
-    "inverse of a product": (lambda A, B: tt.linalg.inv(A @ B).sum(), {"A": DD, "B": DD},
-                             "-(linalg.inv(B) @ linalg.inv(A)).T @ ones(D, D) @ linalg.inv(A).T"),
-    "determinant of a product": (lambda A, B: tt.linalg.det(A @ B), {"A": DD, "B": DD},
-                                 "linalg.det(A) * linalg.det(B) * linalg.inv(A).T"),
-    "log-determinant of a product": (lambda A, B: tt.linalg.slogdet(A @ B).logabsdet, {"A": DD, "B": DD},
-                                     "linalg.inv(A).T"),
-    "determinant of a square": (lambda A: tt.linalg.det(A @ A), {"A": DD}, "2 * linalg.det(A)**2 * linalg.inv(A).T"),
-}  # fmt: skip
-UNDECIDED = {  # no law of products of matrices, or of an order turned round
-    "inverse of a product",
-    "determinant of a product",
-    "log-determinant of a product",
-    "determinant of a square",
-}
-
-
-@pytest.mark.parametrize("name", list(some(ONE_LINERS, 5)))
-def test_one_liners_are_proved(name):
-    fn, arguments = ONE_LINERS[name]
-    assert bool(derive(fn, where="N > 1" if name in OF_TWO else (), **arguments)) == (name not in NOT_PROVED)
-
-
-OF_TWO = {"Sharpe's ratio", "coefficient of variation", "index of dispersion", "t of a mean"}  # they divide by N - 1
-
-
-@pytest.mark.parametrize("name", list(some(IN_OTHER_WORDS, 5)))
-def test_gradients_in_other_words_are_proved(name):
-    fn, arguments, hand = IN_OTHER_WORDS[name]
-    of = next(iter(arguments))
-    wanted = "undecided" if name in UNDECIDED else "proved"
-    assert check(fn, {of: hand}, **arguments)[of].verdict == wanted
-
-
-def test_few_rows_are_not_proved():
-    assert len(ONE_LINERS) == 28 and len(NOT_PROVED) <= 2
-    assert len(IN_OTHER_WORDS) == 33 and len(UNDECIDED) <= 5
-
 
 # ---- the conditions --------------------------------------------------------------------------------------------------
 
@@ -275,11 +158,9 @@ def holds(theorem: Theorem, point: tuple[float, float]) -> bool:
 
 
 @pytest.mark.parametrize("row", CONDITIONS, ids=lambda row: str(row[0])[:50])
-def test_conditions_are_those_that_are_needed(row, monkeypatch):
-    """Each condition is named; a law that loses it would prove what is wrong at the point."""
+def test_a_lost_condition_proves_what_is_wrong(row, monkeypatch):
     formula, conditions, point = row
-    theorem = vanishes([formula])
-    assert theorem.hypotheses == conditions and holds(theorem, point)
+    assert holds(vanishes([formula]), point)
     whole = vanishing._hypotheses
     monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (own := whole(*a)) is None else own - conditions)
     assert not holds(vanishes([formula]), point)
@@ -290,16 +171,6 @@ def test_conditions_of_formulas_with_parts_in_common_are_kept():
     fractions = Fractions(Signs())
     pair = [log(a * b) - log(a) - log(b), 2 * log(a * b) - 2 * log(a) - log(b) - log(b)]
     assert [vanishing.vanishes_at_size(f, fractions).hypotheses for f in pair] == [{"logarithm"}] * 2
-
-
-def test_laws_without_conditions():
-    for formula in UNCONDITIONAL:
-        theorem = vanishes([formula])
-        assert theorem is not None and not theorem.hypotheses, formula
-
-
-def test_what_is_not_0_is_not_proved():
-    assert [formula for formula in FALSE if vanishes([formula]) is not None] == []
 
 
 # ---- who makes theorems ----------------------------------------------------------------------------------------------

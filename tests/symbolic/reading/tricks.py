@@ -1169,3 +1169,4 @@ TRICKS = {
     "__exit__ is a lambda": left_by(Lambda),
     "__exit__ is a class": left_by(Slice),
 }
+SLOW = {"diff(n=140)"}  # a formula with 2^140 terms

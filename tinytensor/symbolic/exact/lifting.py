@@ -12,13 +12,16 @@ touches an element that another task writes; the cells check that, too.
 import builtins
 import dis
 import itertools
+import sys
 import types
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 
 from tinytensor.core.kernel import OBJECT, Kernel
+from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.native.simd import math as simd_math
 from tinytensor.symbolic.exact.path_conditions import track_conditions
@@ -54,6 +57,16 @@ _MEANINGS["polygamma"] = partial(_polygamma)  # a plain function would be lifted
 SPECIAL = (simd_math.lgamma, simd_math.digamma, simd_math.polygamma, simd_math.erfinv)  # their code approximates
 
 
+def untraced(function: Callable, *args):
+    """`function(*args)` of the engine's own, which asks nothing that `prove` has to see (prove/questions.py)."""
+    trace = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return function(*args)
+    finally:
+        sys.settrace(trace)
+
+
 @cache
 def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable:
     """The kernel's own source as a function of exact scalars: `lift(kernel)(*args)` takes the kernel's arguments.
@@ -64,7 +77,7 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
     (the width of a block, say), so that a tiny array takes the path of a large one. Raises NotLiftable, naming the
     kernel, where its source has no exact meaning.
     """
-    used = set()
+    used, ours = set(), Path(kernel.py_func.__code__.co_filename).is_relative_to(PACKAGE)
 
     def meaning(code, name, value):
         used.add(name)
@@ -80,7 +93,7 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             whole(*args)
             return
         with track_conditions(kernel, source, args) as function:
-            go(function, args)
+            untraced(go, function, args) if ours else go(function, args)
 
     def go(function, args):
         if isinstance(kernel, Elementwise):

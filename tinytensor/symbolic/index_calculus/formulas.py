@@ -281,9 +281,9 @@ def _use_of(factor: KroneckerDelta, rest: Expr, bound: list[Index]) -> tuple[Exp
         if not free(y) and (y - x.size).is_positive:
             return S.Zero, []  # x never gets as far as y
         within = fits(y, x.size)
-        if within is None and _is_index(y) and not fits(x, top(y)):
+        if within is None and _is_index(y) and not fits(x, top(y)) and not (top(y).is_number or x.size.is_number):
             raise TypeError(f"contract: {x} and {y} run over different ranges")
-        # within: None for a number, such as 3, which lies in the range at some sizes only: the delta stays
+        # within: None for 3, or an index up to 3, which lies in the range at some sizes only: the delta stays
         if within and x in bound:
             return rest.xreplace({x: y}), [i for i in bound if i is not x]
         if within and rest.has(x) and y not in bound and _stays(y, x):

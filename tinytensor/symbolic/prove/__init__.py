@@ -4,6 +4,7 @@ prover.py           `prove`: checks its arguments, chooses the kind of proof, an
 passes.py           one forward and backward pass over symbols: each gradient against its derivative
 assumptions.py      the comparisons on which a proof rests, as sentences
 probing.py          difference quotients at other points, which may refute a proof
+questions.py        questions that exact numbers answer otherwise than floats: nothing is proved
 sampling.py         proofs at the size of training, by random residues modulo a prime
 progress.py         the progress bar and the limit
 proof.py            the result, and its text

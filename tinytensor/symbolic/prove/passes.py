@@ -31,6 +31,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
@@ -38,6 +39,7 @@ from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
+from tinytensor.symbolic.prove.questions import watched
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
@@ -349,11 +351,13 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
         adjoints[call.node] = onward
         return Tensor.of(onward.copy())
 
-    hooks = {call.node: [partial(replace, call)] for call in forward.calls} | {leaf: [] for leaf in leaves.values()}
+    hooks = {call.node: [partial(untraced, replace, call)] for call in forward.calls} | {
+        leaf: [] for leaf in leaves.values()
+    }
     for target, ours in hooks.items():
         theirs = target._hooks or ()
         target._hooks = [*([partial(raw.__setitem__, target)] if theirs else []), *theirs, *ours]
-    with path() as conditions, domain() as needed:
+    with path() as conditions, domain() as needed, watched():
         y.backward(seed, retain_graph=True)
     for call in reversed(forward.calls):
         if call.node not in adjoints:  # no gradient arrived: then the expected one is 0

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
 from tinytensor.symbolic.prove.passes import swap_data
@@ -79,7 +80,8 @@ class Probe:
     def __init__(
         self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], kept: Callable
     ):
-        self.fn, self.args, self.leaves = fn, args, leaves
+        self.fn, self.leaves = fn, leaves
+        self.args = [a.witness if isinstance(a, Exact) else a for a in args]
         self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
         self.exact_tensors = list({id(x): x for x in exact_tensors}.values())
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so

@@ -88,7 +88,7 @@ class Proof:
     off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
     on_floats: str = ""  # the difference when the same code runs on floats
     changed: tuple[str, ...] = ()  # values that the function changed without the tape
-    on_numbers: str = ""  # the numbers that speak against a proof, off its path or in other circumstances
+    on_numbers: str = ""  # what speaks against a proof: numbers off its path, or a question (questions.py)
     point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
     elsewhere: bool = False  # the counterexample is at another point than the first sample point
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
@@ -101,7 +101,7 @@ class Proof:
         numbers are equal); denominators, logarithms, roots and arcs that exist; inputs as they were passed in (whole
         numbers, masks, settings, buffers, a Module's mode); values held constant; random numbers of this run. Off the
         path, numbers were tried and did not refute it. Second derivatives, and code that asks for more than its
-        inputs (a counter of its calls, the time), are not covered.
+        inputs (the time, a file), are not covered.
         """
         return self.verdict == "proved"
 

@@ -12,10 +12,12 @@ compared at the sample point, and numbers at other points may refute a proof (`p
 """
 
 import inspect
+import io
 import sys
 import time
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -37,6 +39,7 @@ from tinytensor.symbolic.prove.passes import Pass, check_result
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
+from tinytensor.symbolic.prove.questions import questions_of, watched
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
 from tinytensor.symbolic.prove.sampling import variables as variables_of
 
@@ -90,6 +93,9 @@ def prove(
     equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
     gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
+    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
+    that they raise, or changes what it holds is undecided, with its line (`questions.py`).
+
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.
     """
@@ -98,25 +104,37 @@ def prove(
     fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
+    outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = RandomDraws()
         try:
-            with line_named(), draws.watch(), late_bound.pytorch_follows_us(), reading(ROUNDED) as met:
+            with ExitStack() as stack:
+                for around in (line_named(), draws.watch(), late_bound.pytorch_follows_us()):
+                    stack.enter_context(around)
+                met = stack.enter_context(reading(ROUNDED))
+                asked = stack.enter_context(questions_of(outside))
                 run = draws.with_fixed_rng(fn)
+                _call_on_floats(fn, run, inputs, Floats(sample, seed))
+                asked.after_first_call()
                 if size == "small":
                     proof = _prove_at_small_size(fn, run, inputs, sample, limit, progress, frozenset(constant))
                 else:
                     proof = _prove_at_real_size(fn, run, inputs, sample, limit, progress, seed)
+                draws.rewind()
+                against = asked.answers() if proof else []
         except Undecided as error:
             first = first or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
         where += _fixed_inputs(fn, inputs)
+        where += asked.conditions
         where += ["there is no entry to compare"] * (proof.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
         where += ["random numbers are those of this run"] * bool(draws.assumptions)
+        if against:
+            proof = replace(proof, verdict="undecided", on_numbers=against[0])
         return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
     raise first
 
@@ -216,8 +234,17 @@ class Subject:
         return Probe(self.fn, self.args, self.leaves, [x for x in known if x.dtype is OBJECT], kept)
 
 
+def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats") -> None:
+    """A first call, which may fill what the function keeps from call to call; its errors are met again."""
+    with _subject(fn, run, inputs, floats) as subject, _buffers_kept(fn), redirect_stdout(io.StringIO()):
+        args = [a.witness if isinstance(a, Symbolic) else a for a in subject.args]
+        with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(Exception):
+            warnings.simplefilter("ignore")
+            fn(*args)
+
+
 @contextmanager
-def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Residues") -> Iterator[Subject]:
+def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Floats") -> Iterator[Subject]:
     """A function with its inputs, and the parameters of its Module for the time being, as exact scalars."""
 
     def argument(name: str, value):
@@ -378,7 +405,8 @@ class RandomDraws:
     def with_fixed_rng(self, fn: Callable) -> Callable:
         def run(*args):
             self.rewind()
-            return fn(*args)
+            with watched():
+                return fn(*args)
 
         run.__wrapped__, run.rewind = fn, self.rewind
         return run
@@ -442,17 +470,36 @@ class Symbols:
         return symbols(name, *p.shape)
 
 
-class Residues:
-    """The inputs at a real size: variables of a field, near floats that decide comparisons; their path is no secret."""
+class Floats:
+    """The inputs as floats, near which comparisons are decided."""
 
-    def __init__(self, field: Field, sample: str, seed: int | None):
-        self.field, self.sample, self.floats = field, sample, np.random.default_rng(0 if seed is None else seed)
+    constants = staticmethod(lambda x: x)
+
+    def __init__(self, sample: str, seed: int | None):
+        self.sample, self.random = sample, np.random.default_rng(0 if seed is None else seed)
 
     def of_shape(self, name: str, shape: tuple) -> Tensor:
         if self.sample == "between 0 and 1":
-            return variables_of(self.floats.uniform(0.1, 0.9, size=shape), self.field)
-        values = self.floats.normal(size=shape)
-        return variables_of(values if self.sample == "of both signs" else np.abs(values), self.field)
+            return self.of_values(name, self.random.uniform(0.1, 0.9, size=shape))
+        values = self.random.normal(size=shape)
+        return self.of_values(name, values if self.sample == "of both signs" else np.abs(values))
+
+    def of_values(self, name: str, values: np.ndarray) -> Tensor:
+        return Tensor.of(values, requires_grad=True)
+
+    def of_symbols(self, x: Tensor) -> Tensor:
+        return self.of_values("", witnesses(x._data))
+
+    def of_parameter(self, name: str, p: Tensor) -> Tensor:
+        return p.detach()
+
+
+class Residues(Floats):
+    """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
+
+    def __init__(self, field: Field, sample: str, seed: int | None):
+        super().__init__(sample, seed)
+        self.field = field
 
     def of_values(self, name: str, values: np.ndarray) -> Tensor:
         return variables_of(values.astype(float), self.field)
@@ -462,7 +509,7 @@ class Residues:
 
     def of_parameter(self, name: str, p: Tensor) -> Tensor:
         """Near the parameter's own values, which may be all 0 or all alike."""
-        return self.of_values(name, p.detach().numpy() + 0.3 * self.floats.normal(size=p.shape))
+        return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
 
     def constants(self, x: Tensor) -> Tensor:
         """A tensor of floats as the fractions that they are."""
@@ -485,7 +532,7 @@ def _module_state(fn: Callable) -> list[Tensor]:
 
 
 @contextmanager
-def _with_parameters(fn: Callable, scalars: Symbols | Residues) -> Iterator[dict[str, Tensor]]:
+def _with_parameters(fn: Callable, scalars: Symbols | Floats) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
     parameters = _named_parameters(fn)
     names = {id(p): name for name, p in parameters.items()}

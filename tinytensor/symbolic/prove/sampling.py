@@ -40,6 +40,7 @@ from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import join_words
 from tinytensor.symbolic.prove.proof_html import sampled_html
+from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
@@ -63,7 +64,7 @@ class Sampled:
     assumptions: tuple[str, ...]
     wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
     on_floats: str = ""  # the difference when the same code runs on floats
-    on_numbers: str = ""  # the numbers that speak against it, at other points or in other circumstances
+    on_numbers: str = ""  # what speaks against it: numbers at other points, or a question (questions.py)
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
@@ -136,8 +137,9 @@ class Sample:
         self.forward_seconds = time.process_time() - start
         self.hold_still()
         start = time.process_time()
-        for y, g in zip(results, self.seeds, strict=True):
-            y.backward(g, retain_graph=len(results) > 1)
+        with watched():
+            for y, g in zip(results, self.seeds, strict=True):
+                y.backward(g, retain_graph=len(results) > 1)
         self.backward_seconds = time.process_time() - start
         along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
         self.size = size + sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)

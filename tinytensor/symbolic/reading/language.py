@@ -8,6 +8,7 @@ import argparse
 import builtins
 import dis
 import functools
+import itertools
 import math
 import operator
 import re
@@ -23,6 +24,7 @@ from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from weakref import ProxyTypes, WeakSet
 
 import numpy as np
+import sympy
 
 from tinytensor.autograd.function import Context
 from tinytensor.core.dispatch import state
@@ -37,6 +39,7 @@ from tinytensor.symbolic.reading.tensors import note_names
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
 MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
+LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME"}
 TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr"}
 ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
@@ -54,7 +57,7 @@ EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
-PLAIN += types.SimpleNamespace, argparse.Namespace
+PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction
 
 
 def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str] = ()) -> None:
@@ -62,56 +65,88 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
 
     inside: names that it shares with functions of the same call, whose values another call makes anew.
     """
-    instructions = list(dis.get_instructions(code))
+    for problem in itertools.chain(
+        _questions(code, module), _names(code, module, own, reading, inside), _changes(code, own)
+    ):
+        reading.refuse(f"{code.co_name}() {problem}")
+    for problem in _in_a_loop(code) if reading.open_loops else ():
+        reading.refuse(problem)
 
-    def refuse(what: str):
-        reading.refuse(f"{code.co_name}() {what}")
 
-    for before, i, following in zip([None, *instructions], instructions, [*instructions[1:], None], strict=False):
-        name = i.argval if isinstance(i.argval, str) else ""
-        after = [j.opname for j in instructions if i.offset < j.offset < i.offset + 8]
-        caught = i.opname == "PUSH_EXC_INFO" and not {"WITH_EXCEPT_START", "RERAISE"} & set(after)
-        if "EXC_MATCH" in i.opname or caught:
-            refuse("catches exceptions: an error at these sizes may be none at others")
-        inner = name in INNER and before.argval != "self"
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and (
-            name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS)
-        ):
-            refuse(f"uses .{name}, which need not ask the size")
+def _instructions(code: types.CodeType) -> Iterator[tuple[dis.Instruction | None, dis.Instruction, str]]:
+    """Each instruction behind the one before it, and the name in it."""
+    before = None
+    for i in dis.get_instructions(code):
+        yield before, i, i.argval if isinstance(i.argval, str) else ""
+        before = i
+
+
+def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
+    """What would ask an object without asking the size in it, in words."""
+    exits = {i.offset for i in dis.get_instructions(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    for before, i, name in _instructions(code):
+        if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
+            yield "catches exceptions: an error at these sizes may be none at others"
+        if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            inner = name in INNER and before.argval != "self"
+            if name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS):
+                yield f"uses .{name}, which need not ask the size"
         if name in SETTINGS and i.opname.startswith("LOAD_"):
-            refuse(f"uses {name}, a setting of the process: another call would differ")
+            yield f"uses {name}, a setting of the process: another call would differ"
         if i.opname == "MATCH_CLASS" and (i.argval or before.argval):
-            refuse("matches the attributes of an object, which may be a size")
+            yield "matches the attributes of an object, which may be a size"
         if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
-            refuse(f"has an {name} that is no function: it may end an exception")
+            yield f"has an {name} that is no function: it may end an exception"
         if i.opname == "STORE_NAME" and name == "__del__":
-            refuse("has a __del__, which is called when an object is not used any more")
+            yield "has a __del__, which is called when an object is not used any more"
+        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
+        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
+            yield "compares with `is`, which does not ask the size"
+
+
+def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str]) -> Iterator[str]:
+    """The names whose objects may tell a size from a number; the state of the others is kept in the reading."""
+    instructions = list(dis.get_instructions(code))
+    for i, following in itertools.pairwise([*instructions, None]):
+        name = i.argval
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
-            refuse(f"imports {name}, whose functions may tell a size from a number")
+            yield f"imports {name}, whose functions may tell a size from a number"
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
-            refuse(f"uses {name}, which may tell a size from a number")
-        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME") and name:
-            value = own.get(name) if i.opname == "LOAD_DEREF" else module.get(name, vars(builtins).get(name))
-            value = sys.modules.get(name) if i.opname == "IMPORT_NAME" else value
+            yield f"uses {name}, which may tell a size from a number"
+        if i.opname in LOADED:
+            value = held = loaded(i, module, own)
             if not allowed(value, code.co_names):
-                refuse(f"uses {name}, which may tell a size from a number")
-            held = value
+                yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, code.co_names)
             if i.opname != "LOAD_DEREF" or name not in inside:
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
-        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
-        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
-            refuse("compares with `is`, which does not ask the size")
-        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
-        if reading.open_loops and (same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname)):
-            reading.refuse(ASKS)
+
+
+def _changes(code: types.CodeType, own: dict) -> Iterator[str]:
+    """What outlives the call, in words."""
+    for before, i, name in _instructions(code):
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
         kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
-            refuse(f"changes {name}: another call would differ")
-        if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
-            refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
+            yield f"changes {name}: another call would differ"
+
+
+def _in_a_loop(code: types.CodeType) -> Iterator[str]:
+    """What a step of a loop must not do, since the steps are read as one."""
+    for before, i, name in _instructions(code):
+        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
+        if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
+            yield ASKS
+        if i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS):
+            yield f"{code.co_name}() changes an object in a step of a loop ({i.opname.lower()} {name})"
+
+
+def loaded(i: dis.Instruction, module: dict, own: dict):
+    """The object that an instruction of LOADED takes from outside of its function; None if there is none."""
+    if i.opname == "IMPORT_NAME":
+        return sys.modules.get(i.argval)
+    return own.get(i.argval) if i.opname == "LOAD_DEREF" else module.get(i.argval, vars(builtins).get(i.argval))
 
 
 STAND_INS = WeakSet()  # the classes that stand in for range() ... in a reading
@@ -209,6 +244,7 @@ def attributes(value) -> dict:
     slot, classes = types.MemberDescriptorType, type(value).__mro__
     slots = [n for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)]
     held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    held = held if isinstance(held, dict) else {}  # not of an object that makes up its attributes
     held = {n: p for n, p in (held | {n: getattr(value, n) for n in slots}).items() if not n.startswith("__")}
     own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
     held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
@@ -222,8 +258,11 @@ def snapshot(value, seen: dict | None = None):
     if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
         return Unknown(value)
     plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
     if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
+    if isinstance(value, np.random.Generator):
+        return id(value), str(value.bit_generator.state)
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
@@ -269,7 +308,7 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     So is all that an object holds, of its attributes those with these names. started: an iterator may be one that the
     function itself has made.
     """
-    if type(value) in ProxyTypes:
+    if type(value) in ProxyTypes:  # which answers for another object, that may be gone
         return False
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True

@@ -1,0 +1,288 @@
+"""A function whose rule depends on what exact scalars answer otherwise than floats is not proved.
+
+Each rule of TRICKS is wrong at one number that no test meets, and was once called proved.
+"""
+
+import copy
+import inspect
+import itertools
+import os
+import pickle
+import random
+import sys
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor.symbolic import prove
+from tinytensor.symbolic.prove import questions
+
+SIZES = ("small", "real")
+WRONG_AT = 7.25
+
+
+def square(is_wrong):
+    """x^2 with a slope of 3 x where the condition holds."""
+
+    class Square(tt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * (3 if is_wrong(x) else 2) * x
+
+    return Square.apply
+
+
+def is_float(x):
+    try:
+        return float(x[0].item()) == WRONG_AT
+    except TypeError:
+        return False
+
+
+def becomes_double(x):
+    try:
+        return x.detach().double()[0] == WRONG_AT
+    except TypeError:
+        return False
+
+
+def counts_calls():
+    calls = []
+    return lambda x: calls.append(1) or len(calls) > 1000
+
+
+COUNT = 0
+STEPS = itertools.count()
+
+
+def counts_globally(x):
+    global COUNT
+    COUNT += 1
+    return COUNT > 1000
+
+
+HOLDER = SimpleNamespace(gone=weakref.proxy(set()))  # of an object that is no more
+
+
+def is_proved():
+    return sys._getframe(5).f_code.co_name == "run_backward"
+
+
+def asks_in_a_thread(x):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: "7.25" in str(x)).result()
+
+
+def sees_callers(x):
+    try:
+        raise ValueError
+    except ValueError as error:
+        return error.__traceback__.tb_frame.f_back is None
+
+
+TRICKS = {  # by what is asked, the condition and the words of the verdict
+    "text": (lambda x: "e+" in repr(x), "asks for __repr__"),
+    "str": (lambda x: "7.25" in str(x), "asks for __repr__"),
+    "format": (lambda x: "7.25" in f"{x[0]}", "asks for __format__"),
+    "text of an item": (lambda x: "e+" in str(x[0].item()), "asks for item"),
+    "pickle": (lambda x: pickle.dumps(WRONG_AT)[3:11] in pickle.dumps(x), "asks for __getstate__"),
+    "bytes": (lambda x: np.float64(WRONG_AT).tobytes() in x.detach().numpy().tobytes(), "asks for numpy"),
+    "list": (lambda x: not {WRONG_AT}.isdisjoint(x.tolist()), "asks for tolist"),
+    "hash": (lambda x: hash(x[0].item()) == hash(WRONG_AT), "asks for item"),
+    "set": (lambda x: x[0].item() in {WRONG_AT}, "asks for item"),
+    "key": (lambda x: {WRONG_AT: True}.get(x[0].item()), "asks for item"),
+    "type": (lambda x: type(x[0].item()) is float and x[0] == WRONG_AT, "asks for item"),
+    "class": (lambda x: isinstance(x[0].item(), float) and x[0] == WRONG_AT, "asks for item"),
+    "type of a sum": (lambda x: type(x[0].item() + 1) is float and x[0] == WRONG_AT, "asks for item"),
+    "dtype": (lambda x: x.dtype.name == "float64" and x[0] == WRONG_AT, "asks for dtype"),
+    "dtype by an object": (
+        lambda x: SimpleNamespace(d=x.dtype).d.name == "float64" and x[0] == WRONG_AT,
+        "uses SimpleNamespace",
+    ),
+    "dtype by NumPy": (
+        lambda x: np.zeros(1, dtype=x.dtype).dtype.name == "float64" and x[0] == WRONG_AT,
+        "asks for dtype",
+    ),
+    "dtype of an array": (
+        lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT,
+        "asks for numpy",
+    ),
+    "is_floating_point": (lambda x: x.is_floating_point() and x[0] == WRONG_AT, "asks for is_floating_point"),
+    "result type": (lambda x: tt.result_type(x, x) == tt.float64 and x[0] == WRONG_AT, "asks for result_type"),
+    "a caught error of float()": (is_float, "asks for item"),
+    "a caught error of a cast": (becomes_double, "catches TypeError, which floats need not raise"),
+    "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
+    "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses sys"),
+    "a thread": (asks_in_a_thread, "uses ThreadPoolExecutor"),
+    "callers in a list": (lambda x: len(inspect.stack()) < 5, "uses inspect"),
+    "callers of an error": (sees_callers, "uses "),
+    "a computed name": (
+        lambda x: getattr(x, "_da" + "ta").dtype.name == "float64" and x[0] == WRONG_AT,
+        "uses getattr",
+    ),
+    "a copy": (lambda x: "7.25" in str(copy.deepcopy(x)), "uses copy"),
+    "chance": (lambda x: random.random() < 1e-9, "uses random"),
+    "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses random"),
+    "the time": (lambda x: time.time() % 1 < 1e-9, "uses time"),
+    "the environment": (lambda x: os.environ.get("COLUMNS") == "7", "uses os"),
+    "an address": (lambda x: id(x) % 7919 == 0, "uses id"),
+    "text by eval": (lambda x: eval("'7.25' in str(x)"), "uses eval"),
+    "an iterator": (lambda x: next(STEPS) > 1000, "uses STEPS"),
+    "a counter": (counts_calls(), "changed: another call would differ"),
+    "an object that is gone": (
+        lambda x: HOLDER is None,
+        "uses HOLDER",
+    ),
+    "a global counter": (counts_globally, "changes the global COUNT"),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("what", TRICKS)
+def test_question_to_exact_scalars_is_not_proved(what, size):
+    is_wrong, words = TRICKS[what]
+    proof = prove(square(is_wrong), (3,), size=size)
+    assert proof.verdict == "undecided" and words in repr(proof), proof
+    assert "another call would differ" in words or "test_questions.py, line" in repr(proof)
+
+
+ARRAYS = {  # questions in an operation's forward, which gets arrays
+    "itemsize": lambda x: x.itemsize == 4,
+    "dtype": lambda x: x.dtype == np.float64,
+    "dtype of NumPy's": lambda x: np.dtype(x.dtype).kind == "f",
+    "class": lambda x: isinstance(x.flat[0], float),
+    "class in a loop": lambda x: any(type(v) is np.float64 for v in x.reshape(-1)),
+    "bytes": lambda x: x.tobytes()[:3] == b"abc",
+    "result_type": lambda x: np.issubdtype(np.result_type(x), np.floating),
+    "can_cast": lambda x: np.can_cast(x, np.float64),
+    "isreal": lambda x: np.isrealobj(x),
+    "a function of another name": lambda x: smallest_type(x).kind == "f",
+}
+smallest_type = np.min_scalar_type
+
+
+@pytest.mark.parametrize("what", ARRAYS)
+def test_question_to_arrays_is_not_proved(what):
+    asked = ARRAYS[what]
+
+    @tt.op
+    class Square:
+        r"y = x^2"
+
+        def forward(x):
+            return np.where(x == WRONG_AT, x * x * x, x * x) if asked(x) else x * x
+
+        def grad_x(g, x):
+            return 2 * g * x
+
+    proof = prove(Square, (3,))
+    assert proof.verdict == "undecided" and "of exact numbers (test_questions.py, line" in repr(proof), proof
+
+
+def test_kernel_that_hashes_is_not_proved():
+    value_of = hash
+
+    @tt.op
+    class Square:
+        r"y = x^2"
+
+        def kernel(x):
+            return x * x * x if value_of(x) == 7 else x * x
+
+        def grad_x(g, x):
+            return 2 * g * x
+
+    assert prove(Square, (3,)).verdict == "undecided"
+
+
+def with_dtype(x):
+    return x * (tt.zeros(3, dtype=x.dtype) + tt.ones(3).to(x.dtype))
+
+
+def with_local_state(x):
+    rows = []
+
+    def add(row):
+        rows.append(row)
+
+    for n in range(2):
+        add(x * n)
+    return tt.stack(rows)
+
+
+GENERATOR = tt.Generator()
+INDEX = tt.tensor([2, 0])
+
+
+class Cached(tt.nn.Module):
+    """A module that makes its table in the first call."""
+
+    table = None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = tt.arange(3) / 2
+        return x * self.table
+
+
+@tt.op
+class Cube:
+    r"y = x^3"
+
+    def forward(x):
+        y = np.empty(x.shape, x.dtype)
+        y[...] = x
+        return y * np.square(x)
+
+    def grad_x(g, x):
+        return 3 * g * x**2
+
+
+HONEST = {
+    "a table of the first call": Cached(),
+    "arrays": Cube,
+    "attributes by name": lambda x: x.T * 2 if hasattr(x, "shape") else x,
+    "nothing": square(lambda x: False),
+    "a dtype that is handed on": with_dtype,
+    "a compared number": lambda x: x * 2 if x.max().item() > 0.5 else x,
+    "a truth value": lambda x: x * 2 if x[0] > 0 else x * 3,
+    "the type of a tensor": lambda x: x * 2 if isinstance(x, tt.Tensor) else x,
+    "sizes": lambda x: x.reshape(*x.shape, 1) / len(x),
+    "a NumPy function": lambda x: np.exp(x) * np.pi,
+    "local state": with_local_state,
+    "whole numbers": lambda x: x[INDEX.tolist()] * INDEX[0].item() if INDEX.dtype == tt.int64 else x,
+    "random numbers": lambda x: x * tt.rand(3, generator=GENERATOR),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("what", HONEST)
+def test_honest_functions_stay_proved(what, size):
+    proof = prove(HONEST[what], (3,), size=size)
+    assert proof, proof
+
+
+def test_state_of_the_first_call_is_a_condition():
+    assert "Cached is as its first call leaves it" in repr(prove(Cached(), (3,))).splitlines()[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_question_for_nan_is_a_condition(size):
+    proof = prove(square(lambda x: x.isnan().any()), (3,), size=size)
+    assert proof and questions.FINITE in repr(proof).splitlines()[0]
+
+
+def test_questions_that_are_not_looked_at_are_missed(monkeypatch):
+    monkeypatch.setattr(questions.Questions, "answers", lambda self: [])
+    assert prove(square(TRICKS["text"][0]), (3,))

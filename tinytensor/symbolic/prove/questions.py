@@ -1,0 +1,264 @@
+"""What a function asks of exact scalars that it could not ask of floats, or that floats would answer otherwise.
+
+A proof follows the code on exact scalars. It is right for floats if the code only computes with them and compares
+them, since comparisons are conditions of the proof. Their text, hash, bytes, pickle and type, the dtype of a tensor
+that holds them, an error that only they raise, and state that changes from call to call are no conditions. So the
+function's own code is looked at: the names that it has before it runs first, as for `derive` (reading/language.py), and
+each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. A note stays
+if the function catches the exception that follows. The state that counts is that after a first call, on floats, since
+modules fill a cache then.
+"""
+
+import dis
+import itertools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from tinytensor.core.kernel import OBJECT
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact
+from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
+from tinytensor.symbolic.reading.language import (
+    DUNDERS,
+    LOADED,
+    REFLECTION,
+    allowed,
+    changed_names,
+    is_made,
+    loaded,
+    snapshot,
+)
+from tinytensor.symbolic.reading.sizes import is_users
+
+LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
+LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __float__ __int__ __index__ __hash__"
+TEXT = "__repr__ __str__ __format__ _repr_html_"
+TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type"
+ASKED = {*LEAVING.split(), *TEXT.split(), *TYPE.split()}
+PRIVATE = {"_data", "_values", "f_back", "tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # by which a proof would show
+OF_EXACT = "shape ndim size T reshape sum mean prod max min any all transpose ravel flatten squeeze copy fill dot "
+OF_EXACT += "cumsum where empty zeros ones full empty_like zeros_like ones_like full_like arange eye tril triu pi e "
+OF_EXACT += "inf newaxis matmul einsum outer stack concatenate broadcast_to swapaxes expand_dims"
+HIDING = {  # what NumPy may answer otherwise for exact numbers than for floats
+    name
+    for name in {*dir(np), *dir(np.ndarray)} - {*OF_EXACT.split()}
+    if not isinstance(getattr(np, name, None), np.ufunc)
+}
+HIDDEN = [getattr(np, name) for name in HIDING if hasattr(np, name)]
+HIDDEN += [type, isinstance, memoryview, bytes, float, int, bool, complex, format, str, repr]
+NAN = {"isnan", "isinf", "isfinite", "isreal", "isposinf", "isneginf"}
+FINITE = "every number that the code asks for NaN and infinity is finite"
+METHODS = "core/tensor_values.py core/dtype_objects.py ops/argument_errors.py ops/methods.py symbolic/exact/scalars.py"
+BETWEEN = {str(PACKAGE / file) for file in METHODS.split()}  # where questions pass
+
+
+class Questions:
+    """The questions of one function: `notes`, a sentence each, and `conditions`, which a verdict can state."""
+
+    def __init__(self, outside: dict[str, object]):
+        self.notes: dict[str, None] = {}
+        self.conditions: dict[str, None] = {}
+        self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
+        self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
+        self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
+
+    def after_first_call(self) -> None:
+        """The state from here on is that of the proof: what a first call has filled is a condition."""
+        for name in changed_names(self.outside):
+            self.conditions[f"{name} is as its first call leaves it"] = None
+        self.outside = {key: (x, snapshot(x)) for key, (x, _) in self.outside.items()}
+
+    def answers(self) -> list[str]:
+        """Why nothing is proved: a sentence for each question, and for state that has changed."""
+        state = [f"{name} {how}: another call would differ" for name, how in changed_names(self.outside).items()]
+        return [*self.notes, *self.handed.values(), *state]
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Inside, the calls of the user's code are looked at; notes of a run that fails are dropped."""
+        before, notes = sys.gettrace(), dict(self.notes)
+        sys.settrace(self.look)
+        try:
+            yield
+        except BaseException:
+            self.notes = notes
+            raise
+        finally:
+            sys.settrace(before)
+
+    def look(self, frame: types.FrameType, event: str, arg) -> Callable | None:
+        """A function is called: is this a question, or the user's own code?"""
+        code = frame.f_code
+        _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
+        if users:
+            frame.f_trace_lines = False
+            return self.catch
+        if operates and self.handed:
+            caller = frame.f_back
+            for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
+                del self.handed[key]
+        if asks and _gets_exact(frame):
+            self.ask(code.co_name, frame.f_back)
+        return None
+
+    def sort(self, frame: types.FrameType) -> tuple[types.CodeType, bool, bool, bool]:
+        """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
+        code, file = frame.f_code, Path(frame.f_code.co_filename)
+        if users := self.is_users(frame):
+            self.read(frame)
+            # a lifted kernel has no builtins: its names have meanings of their own
+            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in _values(frame)):
+                self.read_array_code(frame, code)
+        asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
+        self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
+        return self.seen[id(code)]
+
+    def is_users(self, frame: types.FrameType) -> bool:
+        """Is this the user's own code, and no text that a library has made and compiled?"""
+        file = frame.f_code.co_filename
+        return is_users(file) and not (file == "<string>" and is_made(frame))
+
+    def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
+        """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
+        if event == "exception" and not issubclass(arg[0], StopIteration | GeneratorExit):
+            at = arg[2]
+            while at.tb_next is not None:
+                at = at.tb_next
+            if not is_own(at.tb_frame.f_code.co_filename):
+                self.note(f"catches {arg[0].__name__}, which floats need not raise", line(frame))
+        return self.catch
+
+    def note(self, what: str, where: str) -> None:
+        self.notes[f"the function {what}{where}; for floats this may be otherwise: leave it out"] = None
+
+    def ask(self, name: str, caller: types.FrameType | None) -> None:
+        """Note a question, if the user's own code asks it, and its answer does not go straight on."""
+        while caller is not None and not self.is_users(caller):
+            file = Path(caller.f_code.co_filename)
+            if file.is_relative_to(PACKAGE) and str(file) not in BETWEEN:
+                return
+            name = caller.f_code.co_name if caller.f_code.co_name in ASKED else name
+            caller = caller.f_back
+        if caller is None or (name == "item" and _is_compared(caller)):
+            return
+        called = _next_call(_after(caller.f_code, caller.f_lasti)) if name == "dtype" else None
+        what = f"asks for {name} of exact numbers"
+        if called is None:
+            self.note(what, line(caller))
+        else:
+            self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
+
+    def read(self, frame: types.FrameType) -> None:
+        """Look at code of the user's before it runs for the first time: the names that it has, and their objects."""
+        code, names = frame.f_code, {*frame.f_code.co_names}
+        where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
+        for name in names & (PRIVATE | REFLECTION) | {n for n in names - DUNDERS if n.startswith("__")}:
+            self.note(f"uses {name}", where)
+        if NAN & names:
+            self.conditions[FINITE] = None
+        for i in dis.get_instructions(code):
+            if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                self.note(f"changes the global {i.argval}", where)
+            if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
+                value = loaded(i, frame.f_globals, frame.f_locals)
+                known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
+                if not known and not allowed(value, names):
+                    self.note(f"uses {i.argval}", where)
+                if i.opname != "LOAD_DEREF":
+                    self.outside.setdefault((i.argval, id(value)), (value, snapshot(value)))
+
+    def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
+        """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""
+        where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
+        for i in dis.get_instructions(code):
+            named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
+            if i.opname in LOADED:
+                value = loaded(i, frame.f_globals, frame.f_locals)
+                named = any(value is function for function in HIDDEN)
+            if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
+                self.note(f"asks for {i.argval} of exact numbers", where)
+            if isinstance(i.argval, types.CodeType):
+                self.read_array_code(frame, i.argval)
+
+
+def _values(frame: types.FrameType) -> list:
+    """The arguments of a call."""
+    return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
+
+
+def _is_exact_array(x) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == object
+
+
+def _gets_exact(frame: types.FrameType) -> bool:
+    """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
+    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in _values(frame))
+
+
+def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
+    """Is getattr(x, "name") called here, with a public name that stands in the code?"""
+    for i in _after(code, load.offset):
+        if i.opname == "LOAD_CONST":
+            return isinstance(i.argval, str) and not i.argval.startswith("_") and i.argval not in ASKED
+        if not i.opname.startswith(("LOAD_", "PUSH_NULL", "CACHE")):
+            return False
+    return False
+
+
+def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
+    """The instructions that follow one of a code."""
+    return [i for i in dis.get_instructions(code) if i.offset > offset]
+
+
+def _is_compared(frame: types.FrameType) -> bool:
+    """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
+    first, second, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
+    if first.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
+        return True
+    value = first.argval if isinstance(first.argval, int | float) else None
+    if first.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
+        value = (frame.f_globals | frame.f_locals).get(first.argval)
+    return type(value) in (int, float) and second.opname == "COMPARE_OP"
+
+
+def _next_call(instructions: list[dis.Instruction]) -> range | None:
+    """The instruction of the call that gets the value at once, None if something else does."""
+    for i, following in itertools.pairwise(instructions):
+        if i.opname.startswith("CALL"):
+            return range(i.offset, following.offset)
+        if not i.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "KW_NAMES", "PRECALL")):
+            return None
+    return None
+
+
+class _Watching(threading.local):
+    questions: Questions | None = None
+
+
+_watching = _Watching()
+
+
+@contextmanager
+def questions_of(outside: dict[str, object]) -> Iterator[Questions]:
+    """Inside, `watched` notes the questions of a function; outside: the objects whose state must stay as it is."""
+    before, _watching.questions = _watching.questions, Questions(outside)
+    try:
+        yield _watching.questions
+    finally:
+        _watching.questions = before
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Inside, the user's code runs on exact numbers: its questions are noted."""
+    if _watching.questions is None:
+        yield
+        return
+    with _watching.questions.watch():
+        yield
