@@ -19,6 +19,7 @@ kernel through `lift`.
     reading/         a function read once for all sizes, on tensors without values
     derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
     certificates/    derivations as files of Coq, whose kernel checks them
+    numbers.py       the values, difference quotients and tolerances by which numbers refute
 
 The functions `prove` and `derive` hide the rooms of these names: import from their files,
 `from tinytensor.symbolic.prove.passes import ...`.

@@ -22,6 +22,7 @@ from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.numbers import differing_entry
 
 from . import gradients
 from .functions import UNLIKE, Sample, compiled, sample, values
@@ -170,13 +171,8 @@ def differs(hand, argument: str, point: Point) -> str:
         return f"{type(error).__name__}: {error}"
     if own.shape != want.shape:
         return f"the shape {own.shape} for {want.shape}"
-    there = np.isfinite(want) & (np.isfinite(own) | (not point.large))
-    with np.errstate(all="ignore"):
-        off = ~(np.abs(own - want) <= 1e-6 * (1 + np.abs(want[there]).max(initial=0))) & there
-    if not off.any():
-        return ""
-    where = tuple(int(n) for n in np.argwhere(off)[0])
-    return f"{own[where]:.6g} for {want[where]:.6g} at {list(where)}"
+    where = differing_entry(want, np.where(np.isfinite(own), own, want) if point.large else own, 1e-6)
+    return "" if where is None else f"{own[where]:.6g} for {want[where]:.6g} at {list(where)}"
 
 
 # --- Conditions

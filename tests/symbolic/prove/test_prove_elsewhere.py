@@ -10,7 +10,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.symbolic.prove.functions import function, square
 from tinytensor import nn
-from tinytensor.symbolic import assert_gradient, prove, symbols
+from tinytensor.symbolic import assert_gradient, numbers, prove, symbols
 from tinytensor.symbolic.exact import scalars
 from tinytensor.symbolic.prove import passes, probing, prover
 
@@ -63,6 +63,9 @@ WRONG = {
     "where rounding starts": (square(lambda g, x: 2 * g * x + (x / 100).round()), (3,)),
     "where a floor is left": (square(lambda g, x: 2 * g * x + (x.abs() / 100).floor()), (3,)),
     "for other signs": (square(lambda g, x: 2 * g * x if x[0] < 0 else g), (3,)),
+    "where all are negative": (square(lambda g, x: g if bool((x < 0).all()) else 2 * g * x), (3,)),
+    "far from zero, by a square": (right_if(lambda x: x * x < 900), (3,)),
+    "far from zero, by a sum": (right_if(lambda x: x.abs().sum() < 40), (3,)),
     "for another order": (square(lambda g, x: 2 * g * x if x.argmax() == 1 else g), (3,)),
     "for equal numbers of one input": (square(lambda g, x: 2 * g * x if len(tt.unique(x)) == 3 else g), (3,)),
     "for equal numbers of two inputs": (
@@ -82,6 +85,10 @@ WRONG = {
     "inputs that are changed": (lambda x: (x.data.mul_(3), x * x)[1], (3,)),
     "a result that is changed": (lambda x: (y := x * x, y.data.mul_(3))[0], (3,)),
     "for a second derivative": (square(lambda g, x: (5 if tt.is_grad_enabled() else 2) * g * x), (3,)),
+    "by little, for a second derivative": (
+        square(lambda g, x: (2.00001 if tt.is_grad_enabled() else 2) * g * x),
+        (3,),
+    ),
     "for inputs that are not contiguous": (square(lambda g, x: (2 if x.is_contiguous() else 5) * g * x), (2, 2)),
     "after some calls": (right_for_few_calls, (3,)),
     "data that is changed": (data_changed, (3,)),
@@ -105,6 +112,8 @@ def test_wrong_elsewhere_is_not_proved(what):
 AT_REAL_SIZE = [
     "at zero",
     "for other signs",
+    "where all are negative",
+    "by little, for a second derivative",
     "for equal numbers of two inputs",
     "in float32",
     "if one input alone requires grad",
@@ -254,9 +263,14 @@ PLANTED = {  # safeguard: (owner, name, what is there instead, a function that i
     "no other points": (probing, "points", no_points, "at zero"),
     "no points beyond edges": (probing, "EDGES", 0, "beyond a large number"),
     "no equal numbers": (probing, "points", no_equal_numbers, "for equal numbers of one input"),
-    "no other circumstances": (probing.Probe, "_compare_variants", passed, "if one input alone requires grad"),
+    "no other circumstances": (
+        probing.Probe,
+        "differs_in_variants",
+        lambda *arguments: "",
+        "if one input alone requires grad",
+    ),
     "no tensor is given twice": (probing, "PAIRS", 0, "if one tensor is given twice"),
-    "every difference is rounding": (probing, "SAME", 1e9, "for other signs"),
+    "every difference is rounding": (numbers, "QUOTIENT", 1e9, "for other signs"),
     "float32 may be anything": (probing, "SAME_IN_FLOAT32", 1e9, "in float32"),
     "no value is known to change": (passes, "_same", lambda one, other: True, "data that is changed"),
     "all is linear nowhere": (probing.Probe, "is_linear", lambda *arguments: False, "a difference of two kinks"),
@@ -277,7 +291,7 @@ def test_each_safeguard_is_needed(planted, monkeypatch):
     if what == "data that is changed":  # the quotients notice it, too
         assert "changes" not in repr(prove(*WRONG[what]))
         monkeypatch.setattr(probing, "points", no_points)
-        monkeypatch.setattr(probing.Probe, "_compare_at", passed)
+        monkeypatch.setattr(probing.Probe, "differs_from_quotients", passed)
     fn, *inputs = WRONG[what]
     assert prove(fn, *inputs), "the mistake is not noticed by this function"
 

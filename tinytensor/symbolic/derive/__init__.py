@@ -7,6 +7,7 @@ domains.py     where operations have a value and a derivative
 precision.py   float64 while a function is read
 time_limit.py  how long `derive` and `check` work
 samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class
+comparison.py  when these numbers refute, and which conditions on values excuse a difference
 values.py      a tensor's entries as formulas, and the lines that have names
 semantics/     what each operation computes, entry by entry
 trace.py       from the terms of a reading (../reading/) to a program of lines
@@ -24,8 +25,7 @@ second_samples.py  the same in numbers: double backward and finite differences
 orders.py      `derive`, `jvp`, `hvp`, `gauss_newton`: which derivatives are meant
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
-by_hand.py     a gradient by hand as formulas in the names of the function
-comparison.py  a gradient by hand beside backward(), in numbers
+by_hand.py     a gradient by hand, in numbers and as formulas in the names of the function
 recurrent_source.py      a derivation with loops as a program in NumPy
 recurrences_by_hand.py   the recurrences of a gradient by hand as those of the function
 """

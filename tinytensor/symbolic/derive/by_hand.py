@@ -19,21 +19,27 @@ from sympy import Expr, Indexed, Mul, S
 
 from tinytensor import linalg
 from tinytensor.core.dtypes import float64
+from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.results import Result
+from tinytensor.symbolic.derive.samples import Sample, record_edges
 from tinytensor.symbolic.derive.semantics import as_number
-from tinytensor.symbolic.derive.trace import trace
+from tinytensor.symbolic.derive.time_limit import is_up
+from tinytensor.symbolic.derive.trace import format_sizes, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
+from tinytensor.symbolic.prove.proof import format_numbers
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
@@ -174,6 +180,51 @@ def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
     """What a gradient by hand takes of the sizes and values."""
     takes = _takes(function, values, sizes)
     return {k: v for k, v in (sizes | values).items() if k in takes}
+
+
+def compare_at_samples(derivation: Result, name: str | tuple[str, str], function: Callable) -> Comparison:
+    """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
+
+    So is a block of a Hessian or Jacobian by hand; `name` is its two names then. An exception that it raises at every
+    one of them is the caller's mistake, and goes on.
+    """
+    failures: list[Exception] = []
+
+    def difference(one: Sample) -> tuple[str | None, set[str]]:
+        edges = set(one.edges)
+        values = one.inputs | ({} if one.upstream is None else {UPSTREAM: tensor(one.upstream)})
+        try:
+            with no_grad(), record_edges(values) as more, double_precision():
+                own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
+            edges |= more
+            own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
+            if one.far and not np.isfinite(own).all():
+                return None, edges
+            differs = derivation.mismatch(one, name, own)
+        except Exception as error:
+            failures.append(error)
+            differs = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]
+        inputs = ", ".join(f"{k} = {_format_tensor(one.inputs[k])}" for k in derivation.derived.trace.tensors)
+        return differs and f"at {format_sizes(one.at) or 'one number'}{differs} ({inputs})", edges
+
+    def runs(one: Sample) -> bool:
+        number = len(failures)
+        difference(one)
+        return len(failures) == number
+
+    inside = [one for one in derivation.samples if derivation.inside(one)]
+    inside.sort(key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0)))
+    compared = compare(inside, difference)
+    if failures and not any(map(runs, inside)):
+        raise failures[0]
+    if compared.equal and not is_up() and not compared.tried():  # it always compares equal numbers, as in x == x.max()
+        compared.example = compared.example or compared.equal
+    return compared
+
+
+def _format_tensor(x: Tensor) -> str:
+    """The numbers, as Python takes them; of more than 50 those at the edges."""
+    return str(x.tolist()) if x.numel() <= 50 else format_numbers(x.detach().numpy())
 
 
 def _as_written(dim: tuple[Expr, ...]) -> str | Expr:

@@ -16,8 +16,14 @@ from sympy import Add, Expr, Indexed, Mul, S
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import stack
-from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
-from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
+from tinytensor.symbolic.derive.by_hand import (
+    UPSTREAM,
+    HandGradient,
+    compare_at_samples,
+    function_by_hand,
+    read_by_hand,
+)
+from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact

@@ -1,93 +1,64 @@
-"""A gradient by hand beside backward(), in numbers: the first sizes at which the two differ refute it."""
+"""Formulas, or a gradient by hand, beside the function in numbers: one point at which they differ refutes them."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
-from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.results import Result
-from tinytensor.symbolic.derive.samples import excuses, record_edges
+from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.time_limit import is_up
-from tinytensor.symbolic.derive.trace import format_sizes
-from tinytensor.symbolic.prove.proof import format_numbers
+
+THIN = {"equality", "step", "tie"}  # keys of conditions that fail at single values alone, where the code allows it
 
 
-class Comparison(NamedTuple):
-    """A gradient by hand beside backward(), in numbers.
+@dataclass
+class Comparison:
+    """What a comparison in numbers says.
 
-    example: the smallest sizes, and an entry there, at which they differ; empty if they differ nowhere but where a
-    condition on values fails. needed: those conditions, and "equality" for equal numbers in x == y. agreed: the sizes
-    of the points at which they agree, with the conditions that fail there.
+    example: the first point at which there is a difference, in words; empty if there is none but where a condition on
+    values fails. needed: those conditions, and "equality" for equal numbers in x == y. equal: a point at which they
+    differ, and only an x == y is a tie. agreed: the sizes of the points at which there is none, with the conditions
+    that fail there.
     """
 
     example: str = ""
-    needed: frozenset[str] = frozenset()
-    agreed: tuple[tuple[dict, frozenset[str]], ...] = (({}, frozenset()),)
+    needed: set[str] = field(default_factory=set)
+    equal: str = ""
+    agreed: list[tuple[dict, Iterable[str]]] = field(default_factory=lambda: [({}, ())])
 
-    def tried(self, sizes: Sequence[SizeCondition], besides: frozenset[str]) -> bool:
+    def tried(self, sizes: Sequence[SizeCondition] = (), besides: frozenset[str] = frozenset()) -> bool:
         """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
-        return any(not edges - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
+        return any(not {*edges} - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
 
 
-def compare_at_samples(derivation: Result, name: str | tuple[str, str], function: Callable) -> Comparison:
-    """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
+def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str | None, set[str]]]) -> Comparison:
+    """Compare at the points for which there is time, up to the first that refutes.
 
-    So is a block of a Hessian or Jacobian by hand; `name` is its two names then.
-
-    An exception that it raises at every one of them is the caller's mistake, and goes on.
+    difference: what differs at a point, in words; empty if nothing does, None if nothing is compared. Besides: the keys
+    of the conditions on values that fail there.
     """
-    needed: set[str] = set()
-    agreed: list[tuple[dict, frozenset[str]]] = []
-    equal, example = "", ""  # equal: a point at which they differ, and only an x == y is a tie
-    failures: list[Exception] = []
-    ran = False
-    inside = [one for one in derivation.samples if derivation.inside(one)]
-    for one in sorted(inside, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0))):
+    result = Comparison(agreed=[])
+    for one in points:
         if is_up():
             break
-        values = dict(one.inputs)
-        if one.upstream is not None:
-            values[UPSTREAM] = tensor(one.upstream)
-        edges, problem = set(one.edges), ""
-        try:
-            with no_grad(), record_edges(values) as more, double_precision():
-                own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
-            edges |= more
-            ran = True
-            own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
-            if one.far and not np.isfinite(own).all():
-                continue
-            problem = derivation.mismatch(one, name, own)
-        except Exception as error:
-            failures.append(error)
-            problem = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]
-        if not problem:
-            agreed.append((one.at, frozenset(edges)))
-            continue
-        inputs = ", ".join(f"{k} = {_format_tensor(one.inputs[k])}" for k in derivation.derived.trace.tensors)
-        problem = f"at {format_sizes(one.at) or 'one number'}{problem} ({inputs})"
-        edges = excuses(edges, one.inputs)
-        if not edges:
-            example = example or problem
-            if ran:
+        example, edges = difference(one)
+        if example:
+            edges = excuses(edges, one.inputs)
+            if not edges:
+                result.example = example
                 break
-        equal = equal or (problem if edges == {"equality"} else "")
-        needed |= edges - {"equality"} or edges  # another condition leaves the point out in any case
-    if failures and len(failures) == len(inside):
-        raise failures[0]
-    if (
-        equal and not is_up() and not any(not edges for _, edges in agreed)
-    ):  # it always compares equal numbers, as in x == x.max()
-        example = example or equal
-    return Comparison(example, frozenset(needed), tuple(agreed))
+            result.equal = result.equal or (example if edges == {"equality"} else "")
+            result.needed |= edges - {"equality"} or edges  # another condition leaves the point out in any case
+        elif example is not None:
+            result.agreed.append((one.at, edges))
+    return result
 
 
-def _format_tensor(x: Tensor) -> str:
-    """The numbers, as Python takes them; of more than 50 those at the edges."""
-    return str(x.tolist()) if x.numel() <= 50 else format_numbers(x.detach().numpy())
+def excuses(edges: Iterable[str], inputs: dict[str, object]) -> set[str]:
+    """The conditions that fail at these values, and need not hold at those nearby: they excuse a difference.
+
+    Where the floats are of no special form, numbers that are compared and equal are so at all values nearby: relu(x) is
+    0 at all negative x, and that its sign compares it with 0 is no reason to leave all of them out.
+    """
+    floats = [x.detach().numpy() for x in inputs.values() if isinstance(x, Tensor) and x.requires_grad]
+    return {*edges} - THIN if all((x != x.round(2)).all() for x in floats) else {*edges}

@@ -83,7 +83,7 @@ def _fact_of(text: str) -> Fact | None:
     return Fact(match[2], match[1].replace("_", " ")) if match else None
 
 
-def of_fact(values: np.ndarray, what: str, style: int = 0) -> np.ndarray:
+def of_fact(values: np.ndarray, what: str, style: str) -> np.ndarray:
     """A matrix with this property, made from any square one; by style also badly scaled, or nearly diagonal ones."""
     if not what:
         return values
@@ -91,7 +91,7 @@ def of_fact(values: np.ndarray, what: str, style: int = 0) -> np.ndarray:
     if what == "symmetric":
         return (values + values.T) / 2
     made = values @ values.T / max(n, 1) + np.eye(n)
-    if style == 1 and n:  # rows of very different sizes, the largest neither first nor last
+    if style == "between 0 and 1" and n:  # rows of very different sizes, the largest neither first nor last
         scale = 10.0 ** np.roll(np.linspace(-1, 1, n), n // 2)
         made = made * scale[:, None] * scale
-    return made.round(2) + 0.05 * np.eye(n) if n <= 2 and style == 0 else made
+    return made.round(2) + 0.05 * np.eye(n) if n <= 2 and style == "of both signs" else made

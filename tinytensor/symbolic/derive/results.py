@@ -1,6 +1,6 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -8,9 +8,10 @@ from html import escape
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
+from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
-from tinytensor.symbolic.derive.samples import Sample, excuses, refused_sizes
+from tinytensor.symbolic.derive.samples import Sample, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
 from tinytensor.symbolic.derive.trace import format_sizes
@@ -276,36 +277,25 @@ class Result(Typeset):
         seconds, late = self.time
         with limited(TimeLimit("derive", self.name, seconds, self.progress)):
             stage("numbers were compared", 90)
-            differs, needed, number = self._compare()
-            return differs, needed, late or (stopped() if is_up() else ""), number
+            compared = compare(filter(self.inside, self.samples), self._difference)
+            differs = compared.example or ("" if compared.tried() or is_up() else self._never())
+            return differs, compared.needed, late or (stopped() if is_up() else ""), len(compared.agreed)
 
-    def _compare(self) -> tuple[str, set[str], int]:
-        """The comparison of the formulas with the function, at the points for which there is time."""
-        needed: set[str] = set()
-        plain = number = 0
-        failing: dict[str, None] = {}  # conditions that fail at points
-        for one in filter(self.inside, self.samples):
-            if is_up():
-                break
-            edges = one.edges - {"equality"}
-            differs, divided = self.differs_at(one)
-            if differs is None or (divided and one.far):
-                continue
-            if differs:
-                excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
-                if not excused:
-                    return f"{differs} at {format_sizes(one.at) or 'this function'}", needed, number
-                needed |= excused
-            failing |= {VALUES[key]: None for key in VALUES if key in edges}
-            plain += not edges and not differs
-            number += not differs
-        if not plain and not is_up():
-            return self._never(failing), needed, number
-        return "", needed, number
+    def _difference(self, one: Sample) -> tuple[str | None, set[str]]:
+        """What differs from the function at a point, for `compare`."""
+        edges = set(one.edges - {"equality"})
+        differs, divided = self.differs_at(one)
+        if differs is None or (divided and one.far):
+            return None, edges
+        if not differs:
+            return "", edges
+        edges |= {"denominator"} if divided and self._divides else set()
+        return f"{differs} at {format_sizes(one.at) or 'this function'}", edges
 
-    def _never(self, failing: Iterable[str]) -> str:
+    def _never(self) -> str:
         """Why no point counts as one at which the formulas hold."""
-        if failing:
+        met = {key for one in filter(self.inside, self.samples) for key in one.edges}
+        if failing := [words for key, words in VALUES.items() if key in met]:
             return f"at no point that was tried are all conditions met, such as: {' and '.join(failing)}"
         if self.size_conditions and not any(all(c.holds(s.at) for c in self.size_conditions) for s in self.samples):
             return f"at no point that was tried is {' and '.join(map(str, self.size_conditions))}"

@@ -7,10 +7,9 @@ the first and the last.
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from types import FrameType
 
 import numpy as np
@@ -32,10 +31,10 @@ from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.numbers import FAR, STYLES, differing_entry
 from tinytensor.symbolic.prove.advice import is_own
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
-CLOSE = 1e-7  # of numbers in float64, relative to the largest entry
 ENTRIES = 20_000  # of an argument
 
 
@@ -59,7 +58,7 @@ class Sample:
     def far(self) -> bool:
         """Are there values so large that a formula may overflow where the function does not?"""
         floats = [x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
-        return any(np.abs(x.detach().numpy()).max(initial=0) > FAR_FROM for x in floats)
+        return any(np.abs(x.detach().numpy()).max(initial=0) > FAR for x in floats)
 
     @property
     def finite(self) -> bool:
@@ -67,110 +66,82 @@ class Sample:
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
 
 
-def allclose(one: np.ndarray, other: np.ndarray) -> bool:
-    """Are the two equal up to rounding, in the dtype of the other? NaN equals nothing."""
-    if one.shape != other.shape:
-        return False
-    close = CLOSE if other.dtype != np.float32 else 100 * np.finfo(np.float32).eps
-    with np.errstate(all="ignore"):
-        return bool(np.allclose(one, other, rtol=close, atol=close * (1 + np.abs(other).max(initial=0))))
-
-
 def mismatch(want: np.ndarray, own: np.ndarray) -> str:
     """The first entry in which a derivative and one by hand differ, in words; empty if none does."""
     if own.shape != want.shape:
         return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if allclose(own, want):
+    if (where := differing_entry(want, own)) is None:
         return ""
-    with np.errstate(all="ignore"):
-        off = ~(np.abs(want - own) <= 1e-8 * (1 + np.abs(want)))
-    where = tuple(int(n) for n in np.argwhere(off)[0])
     return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
 
 
 # ----------------------------------------------------------------------------------------------------- the points
 
 
-def points(sizes: list[Size], thresholds: Sequence[int] = ()) -> Iterator[tuple[dict[Size, int], int]]:
-    """Numbers for the sizes, each with the number of a style of values; small sizes come first, thresholds last."""
+def points(sizes: list[Size], thresholds: Sequence[int] = ()) -> Iterator[tuple[dict[Size, int], str]]:
+    """Numbers for the sizes, each with a style of values; small sizes come first, thresholds last."""
+
+    def cycled(*numbers: int) -> dict[Size, int]:
+        return dict(zip(sizes, itertools.cycle(numbers), strict=False))
+
     if not sizes:
-        yield from (({}, style % REPEATED) for style in range(2 * REPEATED))
+        yield from (({}, style) for style in 2 * OFTEN)
     elif len(sizes) == 1:
-        for n, style in itertools.product((*SMALL, *LARGER), range(REPEATED)):
-            yield {sizes[0]: n}, style
-        yield {sizes[0]: LARGEST}, 0
+        yield from ((cycled(n), style) for n, style in itertools.product((*SMALL, *LARGER), OFTEN))
+        yield cycled(LARGEST), OFTEN[0]
     else:
         pairs = sorted(itertools.product(SMALL, SMALL), key=lambda pair: (sum(pair), pair))
         for count, (n, m) in enumerate(pairs):  # with more sizes, each two of them still meet in nearly every pair
-            row = [n, m, *((n - 1 + k * (m - 1)) % 9 + 1 for k in range(1, len(sizes) - 1))]
-            yield dict(zip(sizes, row, strict=True)), count % REPEATED
+            row = cycled(n, m, *((n - 1 + k * (m - 1)) % 9 + 1 for k in range(1, len(sizes) - 1)))
+            yield row, OFTEN[count % len(OFTEN)]
             if count < 18:
-                yield dict(zip(sizes, row, strict=True)), (count + 2) % REPEATED
-        for row in (LARGER, LARGER[::-1]):
-            yield dict(zip(sizes, itertools.cycle(row), strict=False)), 0
-        for size in sizes:
-            yield dict(zip(sizes, itertools.cycle((2, 3)), strict=False)) | {size: LARGEST}, 0
-    for style in (NEGATIVE, FAR):
-        yield dict(zip(sizes, itertools.cycle((8, 7)), strict=False)), style
-    for n, size in itertools.product(thresholds, sizes):
-        yield dict(zip(sizes, itertools.cycle((2, 3)), strict=False)) | {size: n}, 0
-
-
-def _mixed(rng: np.random.Generator, shape) -> np.ndarray:
-    values = rng.normal(size=shape)
-    return values.round(2) if values.size <= 6 else values  # few numbers are shown in examples
-
-
-TIES = (-2.0, -1.0, 0.0, 1.0, 2.0)
-
-
-def _ties(rng: np.random.Generator, shape, constants: Sequence[float] = ()) -> np.ndarray:
-    return rng.choice([*TIES, *constants], size=shape)
-
-
-def _downward(rng: np.random.Generator, shape, n: int) -> np.ndarray:
-    return n - 1 - _upward(rng, shape, n)
+                yield row, OFTEN[(count + 2) % len(OFTEN)]
+        yield from ((cycled(*row), OFTEN[0]) for row in (LARGER, LARGER[::-1]))
+        yield from ((cycled(2, 3) | {size: LARGEST}, OFTEN[0]) for size in sizes)
+    yield from ((cycled(8, 7), style) for style in STYLES if style not in OFTEN)
+    yield from ((cycled(2, 3) | {size: n}, OFTEN[0]) for n, size in itertools.product(thresholds, sizes))
 
 
 def _upward(rng: np.random.Generator, shape, n: int) -> np.ndarray:
     return (np.arange(np.prod(shape, dtype=int)) % n).reshape(shape)
 
 
-STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below n
-    (_mixed, lambda rng, shape, n: rng.integers(0, n, size=shape)),
-    (lambda rng, shape: rng.uniform(0.1, 0.9, shape), lambda rng, shape, n: np.full(shape, n - 1)),
-    (_ties, _upward),
-    (lambda rng, shape: rng.uniform(0.5, 1.5, shape), lambda rng, shape, n: np.zeros(shape, int)),
-    (lambda rng, shape: np.zeros(shape), _downward),
-    (lambda rng, shape: rng.uniform(-1.5, -0.5, shape), lambda rng, shape, n: rng.integers(0, n, size=shape)),
-    (lambda rng, shape: rng.uniform(-40, 40, shape), _downward),
-)
-REPEATED = 5  # styles that all sizes meet
-FAR_FROM = 10
-NEGATIVE, FAR = 5, 6  # the styles of negative and of large numbers, which come once
+def _downward(rng: np.random.Generator, shape, n: int) -> np.ndarray:
+    return n - 1 - _upward(rng, shape, n)
+
+
+WHOLE: dict[str, Callable] = {  # whole numbers below n, beside floats of a style; any ones beside the other styles
+    "between 0 and 1": lambda rng, shape, n: np.full(shape, n - 1),
+    "ties": _upward,
+    "positive": lambda rng, shape, n: np.zeros(shape, int),
+    "zeros": _downward,
+    "far": _downward,
+}
+OFTEN = ("of both signs", "between 0 and 1", "ties", "positive", "zeros")  # styles that all sizes meet
 
 
 def inputs_at(
-    arguments: dict[str, object], at: dict[Size, int], style: int, seed: int, constants: Sequence[float] = ()
+    arguments: dict[str, object], at: dict[Size, int], style: str, seed: int, constants: Sequence[float] = ()
 ) -> dict[str, object]:
-    """The arguments of a run; the zeros of the last style are in the first argument of floats only.
+    """The arguments of a run; zeros are in the first argument of floats only.
 
     constants: numbers of the function's own calls, which the arguments then meet.
     """
-    rng = np.random.default_rng(seed)
-    floats, whole = STYLES[style]
-    floats = partial(floats, constants=constants) if floats is _ties else floats
-    inputs, first = {}, True
+    rng, floats = np.random.default_rng(seed), style
+    inputs = {}
     for name, a in arguments.items():
         if not isinstance(a, Argument):
             inputs[name] = a
             continue
         shape = [int(n.xreplace(at)) for n in a.shape]
         if a.below is not None:
-            inputs[name] = tensor(whole(rng, shape, int(a.below.xreplace(at))))
+            n = int(a.below.xreplace(at))
+            inputs[name] = tensor(WHOLE[style](rng, shape, n) if style in WHOLE else rng.integers(0, n, size=shape))
             continue
-        values = floats(rng, shape) if first else STYLES[0][0](rng, shape) if style == 4 else floats(rng, shape)
-        first = False
+        values = STYLES[floats](rng, shape, constants)
+        if floats == OFTEN[0] and values.size <= 6:  # few numbers are shown in examples
+            values = values.round(2)
+        floats = OFTEN[0] if style == "zeros" else style
         values = of_fact(values, a.what, style).round(4)  # as a refutation prints them
         inputs[name] = tensor(values, dtype=float64, requires_grad=True)
     return inputs
@@ -214,19 +185,6 @@ def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
         yield edges
 
 
-THIN = {"equality", "step", "tie"}  # keys of conditions that fail at single values alone, where the code allows it
-
-
-def excuses(edges: Iterable[str], inputs: dict[str, object]) -> set[str]:
-    """The conditions that fail at these values, and need not hold at those nearby: they excuse a difference.
-
-    Where the floats are of no special form, numbers that are compared and equal are so at all values nearby: relu(x) is
-    0 at all negative x, and that its sign compares it with 0 is no reason to leave all of them out.
-    """
-    floats = [x.detach().numpy() for x in inputs.values() if isinstance(x, Tensor) and x.requires_grad]
-    return {*edges} - THIN if all((x != x.round(2)).all() for x in floats) else {*edges}
-
-
 def _address(x: Tensor) -> int:
     return x._data.__array_interface__["data"][0]
 
@@ -235,7 +193,7 @@ def sample(
     fn: Callable,
     arguments: dict[str, object],
     at: dict[Size, int],
-    style: int,
+    style: str,
     seed: int,
     constants: Sequence[float] = (),
 ) -> Sample:
@@ -249,21 +207,24 @@ def sample(
         sampled.edges = frozenset(edges)
         if result.ndim:
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
-        if result._requires_grad:
-            upstream = None if sampled.upstream is None else tensor(sampled.upstream, dtype=result.dtype)
-            with observe(
-                on_op=lambda op, args, result: result
-            ):  # then no call is planned: a plan pays where shapes repeat
-                slopes = grad(result, [inputs[n] for n in wanted], upstream, materialize_grads=True)
-            sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
-        else:  # constant at these sizes
-            sampled.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
+        alone = sampled.upstream is None or not result._requires_grad
+        upstream = None if alone else tensor(sampled.upstream, dtype=result.dtype)
+        with observe(on_op=lambda op, args, result: result):  # then no call is planned, which pays where shapes repeat
+            slopes = gradients(result, [inputs[n] for n in wanted], upstream)
+        sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
         sampled.value = np.asarray(result.detach().numpy())
     except LinAlgError:  # these numbers, and not their sizes, have no inverse or factor
         sampled.edges |= {"regular"}
     except Exception as error:  # whatever the function raises: it does not take this point
         sampled.error = f"{type(error).__name__}: {error}".splitlines()[0]
     return sampled
+
+
+def gradients(result: Tensor, inputs: list[Tensor], upstream: Tensor | None = None, **options) -> list[Tensor]:
+    """The gradients by backward(); zeros where the result is constant, as at some sizes."""
+    if not result._requires_grad:
+        return [tensor(np.zeros(x.shape)) for x in inputs]
+    return list(grad(result, inputs, upstream, materialize_grads=True, **options))
 
 
 def samples(

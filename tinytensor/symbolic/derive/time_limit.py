@@ -4,19 +4,19 @@ The clock is that of the thread's own computing, so that a busy machine changes 
 the calculus (index_calculus/interruption.py) and between points of the comparison in numbers.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-from tinytensor.symbolic.index_calculus.interruption import each_step
+from tinytensor.symbolic.index_calculus.interruption import each_step, replaced
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 
 SECONDS = 20.0  # the limit unless another one is given
 SYMBOLS = 0.75  # the share of the limit that a derivation has before the comparison in numbers, which has the rest
 ADVICE = "give a part of the function, whose formulas are shorter, or a longer limit (limit=120; None: no limit)"
 
-_current = threading.local()  # .limit: the TimeLimit of the work in this thread
+_limit: ContextVar["TimeLimit | None"] = ContextVar("limit", default=None)  # of the work in this thread
 
 
 class TimeLimit(Progress):
@@ -53,17 +53,13 @@ class TimeLimit(Progress):
 @contextmanager
 def limited(limit: TimeLimit) -> Iterator[TimeLimit]:
     """Inside, each step of the calculus raises TooLong when the time is up."""
-    before, _current.limit = getattr(_current, "limit", None), limit
-    try:
-        with each_step(limit.step), limit.running(100):
-            yield limit
-    finally:
-        _current.limit = before
+    with replaced(_limit, limit), each_step(limit.step), limit.running(100):
+        yield limit
 
 
 def stage(words: str = "", done: float = 0) -> None:
     """What comes now, in words, and how many percent more of the work in this thread are done."""
-    limit = getattr(_current, "limit", None)
+    limit = _limit.get()
     if limit is not None:
         limit.stage = words or limit.stage
         limit.count(done)
@@ -72,7 +68,7 @@ def stage(words: str = "", done: float = 0) -> None:
 @contextmanager
 def at_most(share: float) -> Iterator[None]:
     """Inside, the work ends, without an error, after this share of the time that is left in this thread."""
-    limit = getattr(_current, "limit", None) or TimeLimit("derive", "", None, False)
+    limit = _limit.get() or TimeLimit("derive", "", None, False)
     end, now = limit.end, limit.clock()
     limit.end = now + share * (end - now)
     try:
@@ -85,13 +81,13 @@ def at_most(share: float) -> Iterator[None]:
 
 def is_up() -> bool:
     """Is the time of the work in this thread over?"""
-    limit = getattr(_current, "limit", None)
+    limit = _limit.get()
     return limit is not None and limit.is_up
 
 
 def stopped() -> str:
     """While what the work in this thread was ended, in words."""
-    return f"while {_current.limit.stage}"
+    return f"while {_limit.get().stage}"
 
 
 def out_of_time(limit: float | None, stopped: str, numbers: str) -> str:

@@ -27,8 +27,9 @@ accepted. `sampling.py` makes proofs with these scalars.
 import math
 import random
 import secrets
-import threading
 from collections.abc import Callable
+from contextlib import ExitStack
+from contextvars import ContextVar
 from fractions import Fraction
 from hashlib import blake2b
 
@@ -45,6 +46,7 @@ from tinytensor.symbolic.exact.scalars import (
     use_scalar_type,
 )
 from tinytensor.symbolic.index_calculus.functions import TABLE, Functions
+from tinytensor.symbolic.index_calculus.interruption import replaced
 
 try:
     from gmpy2 import mpz as whole  # GMP multiplies numbers of this length in a third of the time
@@ -58,11 +60,7 @@ _new = object.__new__
 _ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `KnownResidue` that are 0 and 1
 
 
-class _Current(threading.local):
-    field: "Field | None" = None
-
-
-_current = _Current()
+_field: ContextVar["Field | None"] = ContextVar("field", default=None)
 
 
 class Field:
@@ -91,16 +89,15 @@ class Field:
                 return n
 
     def __enter__(self) -> "Field":
-        if _current.field is not None:
+        if _field.get() is not None:
             raise RuntimeError("field: another one is in use; scalars over two fields can't meet")
-        _current.field = self
-        self._scalar_type = use_scalar_type(Residue)
-        self._scalar_type.__enter__()
+        self._within = ExitStack()
+        self._within.enter_context(replaced(_field, self))
+        self._within.enter_context(use_scalar_type(Residue))
         return self
 
     def __exit__(self, *error):
-        _current.field = None
-        self._scalar_type.__exit__(*error)
+        self._within.close()
 
     def element(self) -> int:
         """A residue drawn at random."""
@@ -148,9 +145,10 @@ class Field:
 
 def field() -> Field:
     """The field in use."""
-    if _current.field is None:
+    current = _field.get()
+    if current is None:
         raise RuntimeError("no field is in use: compute inside of `with Field():`")
-    return _current.field
+    return current
 
 
 def _make(value, tangent, witness: float, size: float, slope_size: float) -> "Residue":
@@ -184,7 +182,7 @@ class Residue(Exact):
         return field().number(fraction(value))
 
     def stored(self) -> "Residue":
-        p = _current.field.prime
+        p = field().prime
         self.value %= p
         if self.tangent:
             self.tangent %= p

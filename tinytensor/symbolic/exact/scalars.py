@@ -6,9 +6,9 @@ collected as its conditions.
 """
 
 import math
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -18,7 +18,7 @@ import sympy
 from sympy import S
 
 from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
-from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.index_calculus.interruption import replaced, step
 from tinytensor.symbolic.index_calculus.quotients import Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import vanishes_at_size
@@ -72,21 +72,12 @@ def opaque(name: str) -> type[Opaque]:
 OPAQUE = Functions(lambda name, x: opaque(name)(x))
 
 
-class _Kept(threading.local):
-    fractions: Fractions | None = None
+_fractions: ContextVar[Fractions | None] = ContextVar("fractions", default=None)
 
 
-_kept = _Kept()
-
-
-@contextmanager
-def atoms_kept() -> Iterator[None]:
+def atoms_kept() -> AbstractContextManager:
     """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common."""
-    before, _kept.fractions = _kept.fractions, Fractions(Signs())
-    try:
-        yield
-    finally:
-        _kept.fractions = before
+    return replaced(_fractions, Fractions(Signs()))
 
 
 # Operations have roots of 2 and pi as floats: the exact number that each of these floats rounds.
@@ -101,24 +92,16 @@ ROUNDED = {
 }
 
 
-class _Paths(threading.local):
-    def __init__(self):
-        self.open: list[list[Condition]] = []
-        self.domains: list[dict[tuple[str, sympy.Expr], None]] = []
-
-
-_paths = _Paths()
+_paths: ContextVar[tuple[list[Condition], ...]] = ContextVar("paths", default=())  # the open ones, of this thread
+_domains: ContextVar[tuple[dict[tuple[str, sympy.Expr], None], ...]] = ContextVar("domains", default=())
+_reading: ContextVar[tuple[dict[float, sympy.Expr], set[float]]] = ContextVar("reading", default=({}, set()))
 
 
 @contextmanager
 def path():
     """Collect the conditions of computations inside: `with path() as conditions: ...`."""
-    conditions: list[Condition] = []
-    _paths.open.append(conditions)
-    try:
-        yield conditions
-    finally:
-        _paths.open.pop()  # they are closed in the reverse order
+    with replaced(_paths, (*_paths.get(), [])) as paths:
+        yield paths[-1]
 
 
 @contextmanager
@@ -128,27 +111,14 @@ def domain():
     The keys, and what they ask of a number, are those of the table of functions (index_calculus/functions.py).
     A formula does not tell: x / x is 1 as a formula, and has no value at 0.
     """
-    needed: dict[tuple[str, sympy.Expr], None] = {}
-    _paths.domains.append(needed)
-    try:
-        yield needed
-    finally:
-        _paths.domains.pop()
+    with replaced(_domains, (*_domains.get(), {})) as domains:
+        yield domains[-1]
 
 
 def _needs(key: str, term: sympy.Expr) -> None:
-    if _paths.domains and not term.is_Rational:
-        for needed in _paths.domains:
+    if not term.is_Rational:
+        for needed in _domains.get():
             needed[key, term] = None
-
-
-class _Reading(threading.local):
-    def __init__(self):
-        self.constants: dict[float, sympy.Expr] = {}
-        self.met: set[float] = set()
-
-
-_reading = _Reading()
 
 
 @contextmanager
@@ -157,21 +127,17 @@ def reading(constants: dict[float, sympy.Expr]):
 
     Yields the set of the floats that were met.
     """
-    before, met = (_reading.constants, _reading.met), set()
-    _reading.constants, _reading.met = constants, met
-    try:
+    with replaced(_reading, (constants, set())) as (_, met):
         yield met
-    finally:
-        _reading.constants, _reading.met = before
 
 
 def number_read_as(value: float) -> float | sympy.Expr:
     """The number that a float stands for: the one of `reading`, else itself."""
-    read = _reading.constants.get(value)
-    if read is None:
+    constants, met = _reading.get()
+    if value not in constants:
         return value
-    _reading.met.add(value)
-    return read
+    met.add(value)
+    return constants[value]
 
 
 NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands that become exact scalars beside one
@@ -468,7 +434,7 @@ class Symbolic(Exact):
         if not self.isfinite() or not other.isfinite():
             return (self.witness > other.witness) - (self.witness < other.witness)
         gap = self._gap(other)
-        for conditions in _paths.open:
+        for conditions in _paths.get():
             conditions.append(Condition(self - other if gap > 0 else other - self))
         return 1 if gap > 0 else -1
 
@@ -510,7 +476,7 @@ class Symbolic(Exact):
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()
         if differ(self.witness, other.witness, 1e-6):
             return False
-        return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _kept.fractions) is not None
+        return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _fractions.get()) is not None
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""
@@ -538,27 +504,17 @@ Symbolic.scalar_type = Symbolic
 # ---------------------------------------------------------------------------------------------- the kind of numbers
 
 
-class _Numbers(threading.local):
-    def __init__(self):
-        self.scalar_type: type[Exact] = Symbolic
-
-
-_numbers = _Numbers()
+_scalar_type: ContextVar[type[Exact]] = ContextVar("scalar_type", default=Symbolic)
 
 
 def get_scalar_type() -> type[Exact]:
     """The kind of exact scalar that numbers become in a lifted kernel."""
-    return _numbers.scalar_type
+    return _scalar_type.get()
 
 
-@contextmanager
-def use_scalar_type(scalar_type: type[Exact]):
+def use_scalar_type(scalar_type: type[Exact]) -> AbstractContextManager:
     """Inside, lifted kernels compute with this kind of exact scalar."""
-    before, _numbers.scalar_type = _numbers.scalar_type, scalar_type
-    try:
-        yield
-    finally:
-        _numbers.scalar_type = before
+    return replaced(_scalar_type, scalar_type)
 
 
 def fraction(value) -> Fraction:

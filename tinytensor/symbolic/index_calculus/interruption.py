@@ -4,25 +4,30 @@ Its functions call `step`, which calls what `each_step` has set for this thread:
 Nothing is ended inside of a step, so that no cache of SymPy and no patched function is left half done.
 """
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 
-_current = threading.local()  # .check: called at each step in this thread
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)  # called at each step
+
+
+@contextmanager
+def replaced(variable: ContextVar, value) -> Iterator:
+    """Inside, a variable has this value in this thread."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 def step() -> None:
     """A step of a computation begins."""
-    check = getattr(_current, "check", None)
+    check = _check.get()
     if check is not None:
         check()
 
 
-@contextmanager
-def each_step(check: Callable[[], None] | None) -> Iterator[None]:
+def each_step(check: Callable[[], None] | None) -> AbstractContextManager:
     """Inside, each step in this thread calls `check` first, and no other one."""
-    before, _current.check = getattr(_current, "check", None), check
-    try:
-        yield
-    finally:
-        _current.check = before
+    return replaced(_check, check)

@@ -33,6 +33,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
+from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.prove.passes import Pass, check_result
@@ -42,9 +43,6 @@ from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
 from tinytensor.symbolic.prove.sampling import variables as variables_of
-
-ORDINARY = 8.0  # larger numbers may be where floats are flat and the function is not
-SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
 
 
 def prove(
@@ -84,14 +82,8 @@ def prove(
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
-    The verdict's line names what the proof is limited to: the shapes, the path through comparisons, denominators,
-    logarithms and roots that exist, inputs that are as passed in, a Module's mode (`bool` of a Proof has the list).
-
-    The function also runs on float64 at the sample point: values and gradients that differ there from those on exact
-    numbers, beyond rounding, refute it (code that asks for the dtype, or for its callers). If it cannot run on floats,
-    because it holds exact numbers of its own, the verdict says so. And it runs at points off the proved path (zeros,
-    equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
-    gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
+    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). The function also runs on
+    floats, at the sample point and at others, which may refute what formulas prove (`probing.py`).
 
     Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
     that they raise, or changes what it holds is undecided, with its line (`questions.py`).
@@ -106,7 +98,7 @@ def prove(
     shapes = any(_is_shape(value) for value in inputs)
     outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
     first: Undecided | None = None
-    for sample in SAMPLES if shapes else SAMPLES[:1]:
+    for sample in list(WITHIN)[: None if shapes else 1]:  # the next one where the function is undefined
         draws = RandomDraws()
         try:
             with ExitStack() as stack:
@@ -270,29 +262,17 @@ def _prove_at_small_size(fn, run, inputs: tuple, sample: str, limit, progress, c
         passes = subject.passes(Progress(_name(fn), limit, progress))
         proof = _combine(_name(fn), passes, constant)
         if not any(p.findings or p.wrong for p in passes):
-            proof = _proof_or_refutation(subject, passes, proof, _sample_transform(sample), limit)
+            proof = _proof_or_refutation(subject, passes, proof, sample, limit)
     return replace(proof, seconds=time.perf_counter() - start)
 
 
-def _sample_transform(sample: str) -> Callable[[dict], dict]:
-    """Other points of the kind of a sample: with positive numbers, say."""
-    change = {
-        "of both signs": lambda x: x,
-        "positive": np.abs,
-        "between 0 and 1": lambda x: np.abs(x) / (1 + np.abs(x)),
-    }[sample]
-    return lambda point: {name: change(values) for name, values in point.items()}
-
-
-def _proof_or_refutation(
-    subject: Subject, passes: list[Pass], proof: Proof, within: Callable, limit: float | None
-) -> Proof:
+def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sample: str, limit: float | None) -> Proof:
     """The proof, if numbers do not refute it (probing.py)."""
     leaves = subject.leaves
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
     edges = _edges(passes) if proof else None
-    probed = subject.probe().run(_exact_run(passes), edges, within, differentiable)
+    probed = subject.probe().run(_exact_run(passes), edges, sample, differentiable)
     if probed.differs:
         return replace(proof, verdict="refuted", on_floats=probed.differs)
     if probed.not_run:
@@ -331,7 +311,7 @@ def _exact_run(passes: list[Pass]) -> Run:
 
 
 def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
-    return all(np.abs(values).max(initial=0) <= ORDINARY for values in point.values())
+    return all(np.abs(values).max(initial=0) <= FAR for values in point.values())
 
 
 def _edges(passes: list[Pass]) -> set[float]:
@@ -366,16 +346,16 @@ def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, se
         with _buffers_kept(fn):
             clock = Progress(_name(fn), limit, progress)
             result = prove_by_sampling(_name(fn), run, subject.args, leaves, field, clock)
-        if not result:
+        if result.verdict == "refuted" or result.held_constant:
             return result
         gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
         exact_run = Run([*result.results], [np.ones_like(y) for y in result.results], gradients)
-        probed = subject.probe().run(exact_run, (), _sample_transform(sample), differentiable=True)
+        probed = subject.probe().run(exact_run, (), sample, differentiable=True)
     there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
     wrong = probed.refuted or next(iter(there), "")
     return replace(
         result,
-        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else "proved",
+        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else result.verdict,
         on_floats=probed.differs,
         on_numbers=wrong or probed.unclear,
         assumptions=(*result.assumptions, *([probed.not_run] if probed.not_run else [])),
@@ -479,10 +459,7 @@ class Floats:
         self.sample, self.random = sample, np.random.default_rng(0 if seed is None else seed)
 
     def of_shape(self, name: str, shape: tuple) -> Tensor:
-        if self.sample == "between 0 and 1":
-            return self.of_values(name, self.random.uniform(0.1, 0.9, size=shape))
-        values = self.random.normal(size=shape)
-        return self.of_values(name, values if self.sample == "of both signs" else np.abs(values))
+        return self.of_values(name, np.asarray(STYLES[self.sample](self.random, shape, ())))
 
     def of_values(self, name: str, values: np.ndarray) -> Tensor:
         return Tensor.of(values, requires_grad=True)

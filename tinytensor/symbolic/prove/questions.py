@@ -12,10 +12,10 @@ modules fill a cache then.
 import dis
 import itertools
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
+from tinytensor.symbolic.index_calculus.interruption import replaced
 from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
@@ -237,28 +238,15 @@ def _next_call(instructions: list[dis.Instruction]) -> range | None:
     return None
 
 
-class _Watching(threading.local):
-    questions: Questions | None = None
+_questions: ContextVar[Questions | None] = ContextVar("questions", default=None)
 
 
-_watching = _Watching()
-
-
-@contextmanager
-def questions_of(outside: dict[str, object]) -> Iterator[Questions]:
+def questions_of(outside: dict[str, object]) -> AbstractContextManager[Questions]:
     """Inside, `watched` notes the questions of a function; outside: the objects whose state must stay as it is."""
-    before, _watching.questions = _watching.questions, Questions(outside)
-    try:
-        yield _watching.questions
-    finally:
-        _watching.questions = before
+    return replaced(_questions, Questions(outside))
 
 
-@contextmanager
-def watched() -> Iterator[None]:
+def watched() -> AbstractContextManager[None]:
     """Inside, the user's code runs on exact numbers: its questions are noted."""
-    if _watching.questions is None:
-        yield
-        return
-    with _watching.questions.watch():
-        yield
+    questions = _questions.get()
+    return nullcontext() if questions is None else questions.watch()
