@@ -175,3 +175,19 @@ def test_difference_quotients_notice_a_slope_that_is_off_by_a_hundred_thousandth
                 noticed += bool(pairs.no_derivative(one, replace(point, want=off)))
                 compared += 1
     assert noticed > 0.7 * compared > 50
+
+
+def of_one_line(line: str, compared: str = "") -> functions.Sample:
+    return functions.Sample("f", f"def f(x):\n    return {line}\n", {"x": ("N",)}, {}, {}, compared, ())
+
+
+def test_steps_out_of_the_domain_hide_no_difference():
+    one, values = of_one_line("x.log().sum()"), {"x": tt.tensor([5e-5], dtype=tt.float64)}
+    near = pairs.Point({"N": 1}, values, None, {"x": pairs.np.array([20_000.0])}, ties=False, any=True)
+    assert not pairs.no_derivative(one, near)
+    assert pairs.no_derivative(one, replace(near, want={"x": pairs.np.array([20_020.0])}))
+
+
+def test_errors_of_what_is_compared_hide_no_point():
+    with pytest.raises(IndexError):
+        pairs.points(of_one_line("x.sum()", "def compared(x, N):\n    return [x[N]]\n"), 0)

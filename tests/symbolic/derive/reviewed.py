@@ -21,6 +21,14 @@ SECOND = {"order": 2}
 X, XY, XYW, CLASSES = {"x": N}, {"x": N, "y": N}, {"x": N, "y": N, "w": N}, {"x": NK, "t": Index(N, "K")}
 
 
+def in_floats(x):
+    return tt.arange(len(x)) * 0.0 + len(x)
+
+
+def odd(n):
+    return (2 * n + 1) % 2
+
+
 def standard(x):
     return (x - x.mean()) / x.std(correction=0)
 
@@ -236,6 +244,7 @@ def share(x, length):
 
 
 REVIEW = {  # name: (function, arguments, where, and options)
+    "a square of a size in floats": (lambda x: x * odd(in_floats(x).square()) + 1e3 * len(x) ** 2 + 0.5, X),
     "root of a quotient": (lambda x, y: (x / y).sqrt().sum(), XY),
     "root of a product of sums": (lambda x, y: (x.sum() * y.sum()).sqrt(), XY),
     "Bhattacharyya's distance": (lambda x, y: -(x * y).sqrt().sum().log(), XY),
@@ -552,6 +561,16 @@ REFUSED = {  # what: function, arguments, where, and options
     "a remainder of a third power": (lambda x: x * (tt.full((1,), 2 * len(x) ** 3 + 1, dtype=tt.float64) % 2), X),
     "a third power and a float": (lambda x: x * (len(x) ** 3 + 1.0 > len(x) ** 3), X),
     "a third power in a tensor": (lambda x: x * (tt.full((1,), len(x) ** 3 + 0.5) > len(x) ** 3), X),
+    "a number above 2^53 in Python": (lambda x: x * (len(x) ** 2 * 10**9 + 1.0 > len(x) ** 2 * 10**9), X),
+    "factors that become large": (lambda x: x * (len(x) * 1e3 * 1e3 * 1e3 * 1e3 + 0.5 > len(x) * 1e12), X),
+    "a power of two that becomes large": (lambda x: x * (2.0 ** (len(x) // 4) + 0.5 > 2.0 ** (len(x) // 4)), X),
+    "a third power of tensors": (lambda x: x * odd(in_floats(x) * in_floats(x) * in_floats(x)), X),
+    "a third power by a square": (lambda x: x * odd(in_floats(x).square() * in_floats(x)), X),
+    "factors of a tensor that becomes large": (lambda x: x * odd(in_floats(x).square() * 1e3 * 1e3 * 1e3), X),
+    "a sum of squares of whole numbers": (lambda x: x * odd(tt.arange(len(x)).double().square().sum()), X),
+    "sums of sums of whole numbers": (lambda x: x * odd(tt.arange(len(x)).double().cumsum(0).cumsum(0)), X),
+    "a count of three sizes": (lambda x: x * odd(tt.ones(len(x), len(x), len(x)).sum()), X),
+    "a size in a shorter float": (lambda x: x * odd(in_floats(x).float()), X),
     "Hessian of a vector": (lambda x: x.softmax(-1), X, (), SECOND),
     "an argument called as an option": (lambda x, order: (x**order).sum(), X, (), SECOND),
     "a third derivative": (lambda x: x.sum(), X, (), {"order": 3}),

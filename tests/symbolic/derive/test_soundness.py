@@ -11,7 +11,7 @@ from sympy import S
 
 import tinytensor as tt
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic import Index, check, derive, hvp, positive_definite, symmetric
 from tinytensor.symbolic.derive import by_hand, comparison, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
@@ -349,6 +349,20 @@ def off_the_tape(x):
     with tt.no_grad():
         y = x * x
     return x + y
+
+
+def test_laws_of_symmetric_matrices_are_not_differentiated():
+    """2 S + 2 Sᵀ is 4 S at a symmetric S, but its derivative is another. No number that is tried is above 100."""
+
+    def two_squares(S, y):
+        return ((S * S).sum() + (S @ S).trace()) * (y > 100)
+
+    same, turned = (f"2 * (y > 100) * einsum('{pair}->ijkl', eye(N), eye(N))" for pair in ("ik,jl", "il,jk"))
+    arguments = {"S": ("N", "N"), "y": (), "where": symmetric("S")}
+    assert check(two_squares, hessian={"S": f"{same} + {turned}"}, **arguments)
+    for wrong in (f"2 * {same}", f"2 * {turned}"):
+        assert check(two_squares, hessian={"S": wrong}, **arguments)["S"].verdict != "proved"
+    assert hvp(lambda S, x: x @ tt.linalg.solve(S, x), where=positive_definite("S"), S=("N", "N"), x=N)
 
 
 @pytest.mark.parametrize("forward", [lambda x: x * x.detach(), off_the_tape, lambda x: x.detach() ** 2])

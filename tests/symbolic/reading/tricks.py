@@ -18,6 +18,7 @@ import threading
 import time
 import types
 import typing
+import weakref
 from collections import ChainMap
 from fractions import Fraction
 
@@ -810,6 +811,7 @@ class Forged:
 
 
 guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
+gone = weakref.proxy(set())
 described = np.dtype("f8", metadata={"rows": []})
 square.rows = []
 
@@ -817,6 +819,10 @@ square.rows = []
 @typing.runtime_checkable
 class Inside(typing.Protocol):
     expr: int
+
+
+class OfGone:
+    owner, number = gone, 2.0
 
 
 class Defaults:
@@ -963,6 +969,8 @@ TRICKS = {
     "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
     "a dtype's metadata": lambda x: s(x) * len(add(described.metadata["rows"], [1.0])),
     "an object that holds a lock": lambda x: s(x) * guarded.number,
+    "a weak proxy of nothing": lambda x: if_(gone is None, x),
+    "a weak proxy of nothing, in a class": lambda x: s(x) * OfGone.number,
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
     "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
     "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),
@@ -1082,6 +1090,7 @@ TRICKS = {
     "N / 1001 > 50 / 1001": lambda x: if_(N(x) / 1001 > 50 / 1001, x),
     "sum of quotients > 0.3": lambda x: (((tt.arange(N(x)) / 10).cumsum(0) > 0.3) * x).sum(),
     "arange / 10 > 0.3": lambda x: ((tt.arange(N(x)) / 10 > 0.3) * x).sum(),
+    "N / 2 > N / 4": lambda x: if_(N(x) / 2 > N(x) / 4, x),
     "N / 10 > 0.3": lambda x: if_(N(x) / 10 > 0.3, x),
     "Parameter(x)": lambda x: s(nn.Parameter(x * (weights(x) - 1))) + s(x),
     "Buffer(x)": lambda x: s(nn.Buffer(x * (weights(x) - 1))) + s(x),

@@ -42,6 +42,7 @@ from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like,
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
+from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -101,12 +102,21 @@ class Second(Result):
 
     def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
-        lines = {n: self.derived.adjoints[d(self.arrays[n])] for n in self.wrt}
-        first = [(self.derived.adjoints[d(array)], direction) for array, direction in known.items()]
+        adjoints = self.differentiable
+        lines = {n: adjoints[d(self.arrays[n])] for n in self.wrt}
+        first = [(adjoints[d(array)], direction) for array, direction in known.items()]
         by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
         moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
-        moved.move(reachable(self.derived.adjoints, [x.name for x in lines.values()]).values(), known)
+        moved.move(reachable(adjoints, [x.name for x in lines.values()]).values(), known)
         return {n: moved.result(line, known) for n, line in lines.items()}
+
+    @cached_property
+    def differentiable(self) -> dict[Name, Definition]:
+        """The adjoints in forms that may be differentiated: not those that are equal at symmetric matrices alone."""
+        if not any(isinstance(array, SymmetricArray) for array in self.arrays.values()):
+            return self.derived.adjoints
+        raw = list(self.derived.raw.values())
+        return {x.name: Definition(x.left, expanded(x.right, raw)) for x in raw}
 
     @cached_property
     def known(self) -> Theorem:
@@ -472,7 +482,7 @@ class GaussNewtonProduct(Products):
 
     def _gradient(self) -> Definition:
         """The gradient of the loss by z, in the names of the function alone."""
-        for lines in (self.derived.adjoints, self.derived.raw):
+        for lines in (self.differentiable, self.derived.raw):
             if (line := lines.get(d(self.of))) is not None:
                 return Definition(line.left, expanded(line.right, list(lines.values())))
         raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")

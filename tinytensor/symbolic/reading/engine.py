@@ -29,8 +29,8 @@ from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.rounding import MOST_ROUNDINGS
 from tinytensor.symbolic.reading.sizes import (
-    MOST_ROUNDINGS,
     SymFloat,
     SymInt,
     check_domain,

@@ -9,18 +9,18 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from math import inf, prod
 from numbers import Number
 from typing import NoReturn
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor, log, pi, sqrt
+from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor
 
 from tinytensor.symbolic.derive.arguments import multiples
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
 from tinytensor.symbolic.reading.errors import Refused, Restart, Split
+from tinytensor.symbolic.reading.rounding import as_written, rounded, roundings_of
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -465,80 +465,10 @@ def _foreign(n: _Number, value):
 
 # ------------------------------------------------------------------------------------------------ numbers as formulas
 
-UNITS = (sqrt(2), sqrt(3), pi, sqrt(pi), sqrt(2 / pi), sqrt(2 * pi), 1 / sqrt(pi), 1 / sqrt(2 * pi))
-UNITS += (log(2), log(10), log(2 * pi))
-
-
-def as_written(number) -> Expr:
-    """A number as it was written: 0.07 is 7/100; fractions with small divisors and roots of them are found."""
-    if isinstance(number, bool | np.bool_):
-        return S(int(number))
-    if isinstance(number, int | np.integer):
-        return Integer(int(number))
-    number = float(number)
-    if not math.isfinite(number):
-        return {math.inf: S.Infinity, -math.inf: S.NegativeInfinity}.get(number, S.NaN)
-    short = Rational(repr(number))
-    if short.q < 10**8:
-        return short
-    near = Fraction(number).limit_denominator(1000)
-    if float(near) == number:
-        return Rational(near.numerator, near.denominator)
-    for unit in UNITS:
-        near = Fraction(number / float(unit)).limit_denominator(1000)
-        if near and math.isclose(float(near) * float(unit), number, rel_tol=4e-16):
-            return Rational(near.numerator, near.denominator) * unit
-    return short
-
 
 def formula_of(n) -> Expr:
     """A number or a size as SymPy writes it."""
     return n.expr if type(n) in (SymInt, SymFloat) else as_written(n)
-
-
-MOST_ROUNDINGS = dict.fromkeys(["lt", "le", "gt", "ge", "eq", "ne", "floor", "ceil", "sign"], 1)  # beside other ones
-MOST_ROUNDINGS |= {"floor_divide": 0, "remainder": 0}  # a result may be wrong
-WHOLE = {*MOST_ROUNDINGS, "arange", "tri", "eye", "logical_not"}
-KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
-KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
-EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
-
-
-def roundings_of(a) -> int:
-    """How often a number, or the numbers of a constant, are rounded, up to 2.
-
-    As Python holds them, 0.5 is not rounded, 0.3 is 3/10, rounded once, and 249/1001 is no fraction that is known. A
-    quotient n/m that is rounded once, and such a p/q, are equal in floats only where they are, since p is small: they
-    differ by 1/(m q) at least, and floats near p/q by less than p/q 2^-52.
-    """
-    if isinstance(a, tuple | list):
-        return max(map(roundings_of, a), default=0)
-    if isinstance(a, np.ndarray):
-        return roundings_of(np.unique(a[np.isfinite(a)]).tolist()) if a.dtype.kind == "f" else 0
-    known = getattr(a, "roundings", None)
-    if (type(a) is int and abs(a) > 2**31) or (type(a) is float and 2**20 < abs(a) < math.inf):
-        return 2  # beside it a whole number may be rounded, in float64 or float32
-    if known is not None or not isinstance(a, float) or not math.isfinite(a):
-        return known or 0
-    written = as_written(a)
-    return 0 if written == Fraction(a) else 1 if written.is_Rational and abs(written.p) < 10**6 else 2
-
-
-def may_be_large(a) -> bool:
-    """Is it a product of three sizes or more? It leaves the whole numbers of float64 where they are above 2^17."""
-    return type(a) is SymInt and ((polynomial := a.expr.as_poly()) is None or polynomial.total_degree() > 2)
-
-
-def rounded(name: str, args) -> int:
-    """How often the result of an operation is rounded."""
-    most = max(map(roundings_of, args), default=0)
-    if name in ("add", "sub", "mul", "true_divide") and any(map(may_be_large, args)):
-        return 2
-    if name == "true_divide" and most == 0:
-        return 0 if type(args[1]) is int and abs(args[1]).bit_count() == 1 else 1
-    if name in ("add", "sub", "mul", "square", "reduce_sum", "cumsum") and most:
-        return most if name == "mul" and type(args[1]) is int and args[1] == -1 else 2
-    return 0 if name in WHOLE else most if name in EXACT else 2
 
 
 class SymFloat(_Number):
@@ -587,13 +517,13 @@ class SymFloat(_Number):
         def method(self, value):
             if type(value) not in NUMBERS:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
+            if type(value) in (float, np.float64) and (value != value or (abs(value) == inf and self.is_small())):
                 return getattr(0.0, name)(value)
             roundings, small = max(self.roundings, roundings_of(value)), self.is_small() and not self.expr.is_Add
             difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and small) else None
+            answer = getattr(difference.expr, sign) if roundings < 2 or (formula_of(value) == 0 and small) else None
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:

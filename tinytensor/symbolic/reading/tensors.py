@@ -7,7 +7,7 @@ which refuses every attribute that it does not know: a way that nobody thought o
 
 import sys
 import weakref
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 from types import SimpleNamespace
 
@@ -22,18 +22,15 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
-from tinytensor.symbolic.reading.sizes import (
+from tinytensor.symbolic.reading.rounding import (
     MOST_ROUNDINGS,
-    Reading,
-    SymFloat,
-    SymInt,
-    is_users,
-    may_be_large,
-    refusing,
+    Digits,
+    digits_of,
+    is_long,
     rounded,
     roundings_of,
-    where,
 )
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -43,6 +40,7 @@ SHARED = (
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
+SUMS = "reduce_sum", "cumsum"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
 FILLED = {"undiagonal", "unslice"}  # moved, with zeros around
 
@@ -53,7 +51,10 @@ class Term:
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
     inside: the loop in whose step it is made. roundings: how often its numbers are rounded, as SymFloat counts it.
+    count: of a sum, the number of its terms.
     """
+
+    count = 1
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
@@ -64,6 +65,11 @@ class Term:
         self.where = where()
         if reading is not None:
             reading.terms.append(self)
+
+    @cached_property
+    def digits(self) -> Digits:
+        """The binary digits of a constant."""
+        return digits_of(self.name, (*self.args, self.count) if self.name in SUMS else self.args)
 
     def __repr__(self):
         return f"{self.name}({', '.join(map(str, self.args))})"
@@ -118,8 +124,8 @@ class SymbolicData(Meta):
         return y.rounded()
 
     def rounded(self):
-        """The same; of whole numbers that floats of its dtype may round, this is noted."""
-        if any(rounds(n, self.dtype) for n in self.span or ()):
+        """The same; of numbers that floats of its dtype may round, this is noted."""
+        if any(rounds(n, self.dtype) for n in self.span or ()) or too_long(self.term, self.dtype):
             self.term.roundings = 2
         return self
 
@@ -275,8 +281,13 @@ def rounds(a, dtype) -> bool:
         return False
     span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
     if span is None or any(type(n) is SymInt for n in span):
-        return dtype.itemsize < 8 or (span is not None and any(roundings_of(n) or may_be_large(n) for n in span))
+        return dtype.itemsize < 8 or (span is not None and any(roundings_of(n) or is_long(n) for n in span))
     return max(map(abs, span)) > most
+
+
+def too_long(term: Term, dtype) -> bool:
+    """Have numbers of a constant more binary digits than floats of this dtype?"""
+    return dtype.kind == "f" and not term.depends and is_long(term, itemsize=dtype.itemsize)
 
 
 def inside(index, n) -> bool:
@@ -527,7 +538,9 @@ def dispatch(op, args):
         return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     (_, dtype, *_), *_ = results
-    if not term.depends and any(rounds(a, dtype) for a in args):
+    if op.name in SUMS:
+        term.count = prod(args[0].shape)
+    if not term.depends and (any(rounds(a, dtype) for a in args) or too_long(term, np.dtype(dtype))):
         term.roundings = 2
     most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
     roundings = 0 if term.depends else roundings_of(term.args)
