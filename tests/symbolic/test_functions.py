@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
+from mpmath import iv
 
 import tinytensor as tt
 from tinytensor import ops
@@ -155,6 +156,10 @@ def faults(row: Row) -> set[str]:
             result.add("numpy")
         if row.form is not None and not close(value, in_floats(row.form, at), 1e-9):
             result.add("form")
+        if row.interval is not None and met(row, at):
+            around = row.interval(*(iv.mpf([a - 1e-9 * abs(a), a + 0.125]) for a in at))
+            if not around.a - 1e-12 <= value <= around.b + 1e-12:
+                result.add("interval")
         if row.sign is not None and met(row, at) and (value < 0 or (value == 0 and row.sign == 1 and at[0] > -40)):
             result.add("sign")
         if row.parity and not close(value, row.parity * number_at(row, tuple(-a for a in at))):
@@ -208,6 +213,7 @@ WRONG = {  # row, column, a wrong entry
     "a helper": ("same", "helper", "def same(x):\n    return 1.0 * (x > 0)"),
     "a text": ("acos", "text", "arcsin({})"),
     "TeX": ("sigmoid", "tex", r"\phi\left({}\right)"),
+    "an interval": ("cos", "interval", iv.sin),
     "a name in Coq": ("log", "coq", "log"),
     "another function in Coq": ("sin", "coq", "cos"),
 }

@@ -77,15 +77,13 @@ def monotone(value: Callable[[float], float], x):
     return iv.mpf([min(ends), max(ends)]) * iv.mpf([1 - 2**-40, 1 + 2**-40]) + iv.mpf([-TINY, TINY])
 
 
-INTERVALS = {"exp": iv.exp, "ln": iv.log, "sqrt": iv.sqrt, "sin": iv.sin, "cos": iv.cos, "Rabs": abs}
-X, XY = ("R",), ("R", "R")
 LIBRARY: dict[str, tuple[Callable, tuple[str, ...]]] = {  # the functions, and the types of their arguments
-    **{row.coq: (partial(monotone, row.value), X) for row in TABLE.values() if row.coq},
-    **{name: (function, X) for name, function in INTERVALS.items()},
-    "same": (lambda x: iv.mpf([int(x == iv.mpf(0)), int(0 in x)]), X),
-    "density": (lambda x: iv.exp(-(x**2) / 2) / iv.sqrt(2 * iv.pi), X),
-    "larger": (lambda x, y: (x + y + abs(x - y)) / 2, XY),
-    "Rpower": (lambda x, y: iv.exp(y * iv.log(x)), XY),
+    **{
+        row.coq: (row.interval or partial(monotone, row.value), ("R",) * row.arguments)
+        for row in TABLE.values()
+        if row.coq
+    },
+    "Rpower": (lambda x, y: iv.exp(y * iv.log(x)), ("R", "R")),
     "PI": (lambda: iv.mpf(iv.pi), ()),
     "INR": (iv.mpf, ("nat",)),
     "delta": (lambda i, j: iv.mpf(i == j), ("nat", "nat")),

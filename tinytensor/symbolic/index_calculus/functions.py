@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import mpmath
 import sympy
+from mpmath import iv
 from sympy import Function, KroneckerDelta, S
 
 ABOVE = ("logarithm", "root", "arc", "unit", "gamma")  # a term is above 0; the other conditions are that it is not 0
@@ -31,7 +32,8 @@ class Row:
     (a key in ABOVE) or other than 0, from `of` and the arguments. sign: 1 if it is above 0 where they hold, 0 if it is
     0 or more. parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no
     parity. elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper:
-    what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a
+    what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. interval: its
+    values in an interval of mpmath's, unless it is monotone. letter: of a
     line that has its values; the derivative is then written in them. arguments: their number.
     """
 
@@ -50,6 +52,7 @@ class Row:
     text: str = ""
     tex: str = ""
     coq: str = ""
+    interval: Callable | None = None
     letter: str = ""
     arguments: int = 1
 
@@ -179,21 +182,30 @@ def _inside(of, x):
 # fmt: off
 # ---- elementary functions, which SymPy has ---------------------------------------------------------------------------
 
-exp = enter("exp", sympy.exp, value=math.exp, slope=lambda of, y, x: y, sign=1, elementary=True, coq="exp", letter="e")
+exp = enter(
+    "exp", sympy.exp, value=math.exp, slope=lambda of, y, x: y, sign=1, elementary=True,
+    coq="exp", interval=iv.exp, letter="e",
+)
 log = enter(
     "log", sympy.log, value=math.log, slope=lambda of, y, x: 1 / x, needs={"logarithm": _itself},
-    elementary=True, coq="ln", letter="",
+    elementary=True, coq="ln", interval=iv.log, letter="",
 )
 sqrt = enter(
     "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=1,
-    elementary=True, coq="sqrt", letter="r",
+    elementary=True, coq="sqrt", interval=iv.sqrt, letter="r",
 )
 tanh = enter(
     "tanh", sympy.tanh, value=math.tanh, slope=lambda of, y, x: 1 - y**2, form=lambda x: 1 - 2 / (1 + exp(2 * x)),
     parity=-1, elementary=True, coq="tanh", letter="h",
 )
-sin = enter("sin", sympy.sin, value=math.sin, slope=lambda of, y, x: of.cos(x), parity=-1, elementary=True, coq="sin")
-cos = enter("cos", sympy.cos, value=math.cos, slope=lambda of, y, x: -of.sin(x), parity=1, elementary=True, coq="cos")
+sin = enter(
+    "sin", sympy.sin, value=math.sin, slope=lambda of, y, x: of.cos(x), parity=-1, elementary=True,
+    coq="sin", interval=iv.sin,
+)
+cos = enter(
+    "cos", sympy.cos, value=math.cos, slope=lambda of, y, x: -of.sin(x), parity=1, elementary=True,
+    coq="cos", interval=iv.cos,
+)
 asin = enter(
     "asin", sympy.asin, value=math.asin, slope=lambda of, y, x: 1 / of.sqrt(1 - x**2), needs={"arc": _inside},
     parity=-1, elementary=True, numpy="np.arcsin", text="arcsin", tex=r"\arcsin", coq="asin",
@@ -249,6 +261,7 @@ digamma = enter(
 density = enter(  # of the standard normal distribution; in formulas it is written out
     "density", lambda x: exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi), slope=lambda of, y, x: -x * y,
     value=lambda x: math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi), coq="density",
+    interval=lambda x: iv.exp(-(x**2) / 2) / iv.sqrt(2 * iv.pi),
 )
 Phi = enter(  # the distribution function of the standard normal distribution
     "Phi", value=lambda x: math.erfc(-x / math.sqrt(2)) / 2, slope=lambda of, y, x: of.density(x),
@@ -285,6 +298,7 @@ theta = enter(  # 0 at 0
 same = enter(
     "same", Step, value=lambda x: int(x == 0), needs={"tie": _itself}, sign=0, parity=1,
     text="[{} = 0]", tex=r"\left[{} = 0\right]", coq="same",
+    interval=lambda x: iv.mpf([int(x == iv.mpf(0)), int(0 in x)]),
     helper='''def same(x):
     """1 where x = 0, else 0."""
     return 1.0 * (x == 0)''',
@@ -305,12 +319,13 @@ relu = enter(  # SymPy's Max has Heaviside as its derivative, which is 1/2 at 0
 absolute = enter(
     "absolute", also=(sympy.Abs,), value=abs, slope=lambda of, y, x: of.sign(x), form=lambda x: x * (2 * theta(x) - 1),
     needs={"tie": _itself}, sign=0, parity=1, numpy="np.abs", text="|{}|", tex=r"\left|{}\right|", coq="Rabs",
+    interval=abs,
 )
 larger = enter(
     "larger", arguments=2, value=max, form=lambda a, b: b + (a - b) * theta(a - b),
     needs={"tie": lambda of, a, b: a - b},
     slope=(lambda of, y, a, b: of.theta(a - b), lambda of, y, a, b: 1 - of.theta(a - b)),
-    numpy="np.maximum", text="max", tex=r"\max", coq="larger",
+    numpy="np.maximum", text="max", tex=r"\max", coq="larger", interval=lambda x, y: (x + y + abs(x - y)) / 2,
 )
 smaller = enter("smaller", arguments=2, value=min, form=lambda a, b: -larger(-a, -b), text="min", tex=r"\min")
 detach = enter("detach", value=lambda x: x)  # x itself, held constant: its derivative is 0, as after detach()
