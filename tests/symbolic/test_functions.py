@@ -156,7 +156,7 @@ def faults(row: Row) -> set[str]:
             result.add("numpy")
         if row.form is not None and not close(value, in_floats(row.form, at), 1e-9):
             result.add("form")
-        if row.interval is not None and met(row, at):
+        if row.interval is not None and met(TABLE[row.name], at):
             around = row.interval(*(iv.mpf([a - 1e-9 * abs(a), a + 0.125]) for a in at))
             if not around.a - 1e-12 <= value <= around.b + 1e-12:
                 result.add("interval")
