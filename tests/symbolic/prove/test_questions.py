@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.symbolic.prove import functions
 from tinytensor.symbolic import prove
 from tinytensor.symbolic.prove import questions
 
@@ -28,19 +29,7 @@ WRONG_AT = 7.25
 
 def square(is_wrong):
     """x^2 with a slope of 3 x where the condition holds."""
-
-    class Square(tt.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * (3 if is_wrong(x) else 2) * x
-
-    return Square.apply
+    return functions.square(lambda g, x: g * (3 if is_wrong(x) else 2) * x)
 
 
 def is_float(x):

@@ -167,26 +167,30 @@ def composed_call(frame: FrameType | None) -> tuple[str, list] | None:
 
 @dataclass
 class Calls:
-    """What the calls of a run show: the conditions on values that fail there, and the size of the largest number."""
+    """What the calls of a run show: the conditions on values that fail there, and the results, which stay alive."""
 
     edges: set[str] = field(default_factory=set)
-    size: float = 0.0
+    results: list[Tensor] = field(default_factory=list)
+
+    @property
+    def size(self) -> float:
+        """That of the largest number among the results; 0 if none is finite."""
+        numbers = (x._data[np.isfinite(x._data)].astype(float) for x in self.results)
+        return max((float(np.abs(x).max(initial=0)) for x in numbers), default=0.0)
 
 
 @contextmanager
 def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
     """Note what the calls of a run show, of numbers that depend on the arguments."""
     calls = Calls()
-    kept: list = []
     reached = {_address(x) for x in inputs.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
         tensors = tensors_of(args)
         if any(_address(a) in reached for a in tensors):
-            results = result if isinstance(result, tuple | list) else (result,)
-            reached.update(_address(r) for r in results if isinstance(r, Tensor))
-            calls.size = max([calls.size, *(_largest(r._data) for r in results if isinstance(r, Tensor))])
-            kept.append((tensors, result))
+            results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
+            reached.update(map(_address, results))
+            calls.results += results
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
                 own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
                 calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
@@ -194,11 +198,6 @@ def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
 
     with observe(on_op=note), np.errstate(all="ignore"):
         yield calls
-
-
-def _largest(numbers: np.ndarray) -> float:
-    """The largest number in size; 0 if none is finite."""
-    return float(np.abs(numbers[np.isfinite(numbers)].astype(float)).max(initial=0))
 
 
 def _address(x: Tensor) -> int:

@@ -33,8 +33,8 @@ class Row:
     0 or more. parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no
     parity. elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper:
     what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. interval: its
-    values in an interval of mpmath's, unless it is monotone. letter: of a
-    line that has its values; the derivative is then written in them. arguments: their number.
+    values in an interval of mpmath's, unless it is monotone. letter: of a line that has its values; the derivative is
+    then written in them. arguments: their number.
     """
 
     name: str

@@ -21,7 +21,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -70,6 +70,19 @@ class ProbeResult:
     against: list[tuple[str, Point]] = field(default_factory=list)  # quotients that differ, and where
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, nothing is printed, and nothing is warned of."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def in_floats(args: list) -> list:
+    """The arguments, those that are exact scalars as floats."""
+    return [a.witness if isinstance(a, Exact) else a for a in args]
+
+
 class Probe:
     """One function with its inputs as floats; `exact_tensors` are those that it reads."""
 
@@ -77,7 +90,7 @@ class Probe:
         self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], kept: Callable
     ):
         self.fn, self.leaves = fn, leaves
-        self.args = [a.witness if isinstance(a, Exact) else a for a in args]
+        self.args = in_floats(args)
         self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
         self.exact_tensors = list({id(x): x for x in exact_tensors}.values())
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
@@ -89,8 +102,7 @@ class Probe:
         Quotients are left out if values are held constant, since quotients would have their slopes.
         """
         result, before = ProbeResult(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
-        with ThreadPoolExecutor(1) as self.thread, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with ThreadPoolExecutor(1) as self.thread, quiet():
             try:
                 self._try(result, exact, edges, WITHIN[style], differentiable)
             finally:
@@ -99,31 +111,30 @@ class Probe:
         return result
 
     def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool) -> None:
-        with np.errstate(all="ignore"):
-            sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
-            self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
-            with swap_data(self.exact_tensors, witnesses):
-                self._compare_with_exact(result, sample, exact)
-                if result.differs or result.not_run or edges is None:
-                    return
-                usual = _or_none(self.gradients, sample)
-                if usual is None:
-                    return
-                later = partial(self.differs, sample, usual, self.leaves, " in a later call", " in the first")
-                result.unclear = later()
-                if not result.unclear:
-                    result.refuted = self.differs_in_variants(sample, usual)
-                others = points(sample, sorted(edges))
-                moved = ((self.kept_symmetric({n: within(x) for n, x in p.items()}), size) for p, size in others)
-                for point, factor in [(sample, 1.0), *moved]:
-                    if differentiable and len(result.against) < SUSPECTS and not result.refuted:
-                        sentence = _or_none(self.differs_from_quotients, point, factor)
-                        result.against += [(sentence, point)] if sentence else []
-                result.unclear = result.unclear or later()
-            with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
-                words = " in float32", " in float64"
-                narrow = self.differs(sample, usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
-                result.unclear = result.unclear or narrow
+        sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
+        self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
+        with swap_data(self.exact_tensors, witnesses):
+            self._compare_with_exact(result, sample, exact)
+            if result.differs or result.not_run or edges is None:
+                return
+            usual = _or_none(self.gradients, sample)
+            if usual is None:
+                return
+            later = partial(self.differs, sample, usual, self.leaves, " in a later call", " in the first")
+            result.unclear = later()
+            if not result.unclear:
+                result.refuted = self.differs_in_variants(sample, usual)
+            others = points(sample, sorted(edges))
+            moved = ((self.kept_symmetric({n: within(x) for n, x in p.items()}), size) for p, size in others)
+            for point, factor in [(sample, 1.0), *moved]:
+                if differentiable and len(result.against) < SUSPECTS and not result.refuted:
+                    sentence = _or_none(self.differs_from_quotients, point, factor)
+                    result.against += [(sentence, point)] if sentence else []
+            result.unclear = result.unclear or later()
+        with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
+            words = " in float32", " in float64"
+            narrow = self.differs(sample, usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
+            result.unclear = result.unclear or narrow
 
     # ------------------------------------------------------------------------------------------------------- runs
 

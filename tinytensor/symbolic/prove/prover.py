@@ -12,12 +12,10 @@ compared at the sample point, and numbers at other points may refute a proof (`p
 """
 
 import inspect
-import io
 import sys
 import time
-import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -37,7 +35,7 @@ from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.prove.passes import Pass, check_result
-from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
@@ -101,11 +99,13 @@ def prove(
     for sample in list(WITHIN)[: None if shapes else 1]:  # the next one where the function is undefined
         draws = RandomDraws()
         try:
-            with ExitStack() as stack:
-                for around in (line_named(), draws.watch(), late_bound.pytorch_follows_us()):
-                    stack.enter_context(around)
-                met = stack.enter_context(reading(ROUNDED))
-                asked = stack.enter_context(questions_of(outside))
+            with (
+                line_named(),
+                draws.watch(),
+                late_bound.pytorch_follows_us(),
+                reading(ROUNDED) as met,
+                questions_of(outside) as asked,
+            ):
                 run = draws.with_fixed_rng(fn)
                 _call_on_floats(fn, run, inputs, Floats(sample, seed))
                 asked.after_first_call()
@@ -228,11 +228,8 @@ class Subject:
 
 def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats") -> None:
     """A first call, which may fill what the function keeps from call to call; its errors are met again."""
-    with _subject(fn, run, inputs, floats) as subject, _buffers_kept(fn), redirect_stdout(io.StringIO()):
-        args = [a.witness if isinstance(a, Symbolic) else a for a in subject.args]
-        with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(Exception):
-            warnings.simplefilter("ignore")
-            fn(*args)
+    with _subject(fn, run, inputs, floats) as subject, _buffers_kept(fn), quiet(), suppress(Exception):
+        fn(*in_floats(subject.args))
 
 
 @contextmanager

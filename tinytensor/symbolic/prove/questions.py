@@ -31,6 +31,7 @@ from tinytensor.symbolic.reading.language import (
     REFLECTION,
     allowed,
     changed_names,
+    instructions_of,
     is_made,
     loaded,
     snapshot,
@@ -163,7 +164,7 @@ class Questions:
             self.note(f"uses {name}", where)
         if NAN & names:
             self.conditions[FINITE] = None
-        for i in dis.get_instructions(code):
+        for i in instructions_of(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
             if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
@@ -177,7 +178,7 @@ class Questions:
     def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
-        for i in dis.get_instructions(code):
+        for i in instructions_of(code):
             named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
             if i.opname in LOADED:
                 value = loaded(i, frame.f_globals, frame.f_locals)
@@ -214,7 +215,7 @@ def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
 
 def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
     """The instructions that follow one of a code."""
-    return [i for i in dis.get_instructions(code) if i.offset > offset]
+    return [i for i in instructions_of(code) if i.offset > offset]
 
 
 def _is_compared(frame: types.FrameType) -> bool:

@@ -73,18 +73,22 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
         reading.refuse(problem)
 
 
-def _instructions(code: types.CodeType) -> Iterator[tuple[dis.Instruction | None, dis.Instruction, str]]:
+@functools.lru_cache(1024)
+def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
+    """The instructions of a code, which is looked at for several things."""
+    return list(dis.get_instructions(code))
+
+
+def _with_the_one_before(code: types.CodeType) -> Iterator[tuple[dis.Instruction | None, dis.Instruction, str]]:
     """Each instruction behind the one before it, and the name in it."""
-    before = None
-    for i in dis.get_instructions(code):
+    for before, i in itertools.pairwise([None, *instructions_of(code)]):
         yield before, i, i.argval if isinstance(i.argval, str) else ""
-        before = i
 
 
 def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
     """What would ask an object without asking the size in it, in words."""
-    exits = {i.offset for i in dis.get_instructions(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
-    for before, i, name in _instructions(code):
+    exits = {i.offset for i in instructions_of(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    for before, i, name in _with_the_one_before(code):
         if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
             yield "catches exceptions: an error at these sizes may be none at others"
         if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -106,8 +110,7 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
 
 def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str]) -> Iterator[str]:
     """The names whose objects may tell a size from a number; the state of the others is kept in the reading."""
-    instructions = list(dis.get_instructions(code))
-    for i, following in itertools.pairwise([*instructions, None]):
+    for i, following in itertools.pairwise([*instructions_of(code), None]):
         name = i.argval
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             yield f"imports {name}, whose functions may tell a size from a number"
@@ -125,7 +128,7 @@ def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Colle
 
 def _changes(code: types.CodeType, own: dict) -> Iterator[str]:
     """What outlives the call, in words."""
-    for before, i, name in _instructions(code):
+    for before, i, name in _with_the_one_before(code):
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
         kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
@@ -134,7 +137,7 @@ def _changes(code: types.CodeType, own: dict) -> Iterator[str]:
 
 def _in_a_loop(code: types.CodeType) -> Iterator[str]:
     """What a step of a loop must not do, since the steps are read as one."""
-    for before, i, name in _instructions(code):
+    for before, i, name in _with_the_one_before(code):
         same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
         if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
             yield ASKS
