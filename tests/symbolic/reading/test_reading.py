@@ -101,14 +101,14 @@ def test_a_size_at_which_the_function_fails_is_no_proof(monkeypatch):
 def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
     """A planted mistake: what a step shares with the next one is not looked at."""
     monkeypatch.setattr(Loop, "_check", lambda *_: None)
-    assert derive(TRICKS["loop: collects what it changes"], x=N).verdict.startswith("NOT proved")
+    assert derive(TRICKS["collected_in_place"], x=N).verdict.startswith("NOT proved")
 
 
 def test_a_state_without_a_name_is_noticed(monkeypatch):
     """A planted mistake: no object is looked at before and after a step, or a call."""
     for module in (loops, program):
         monkeypatch.setattr(module, "changed_names", lambda *_: {})
-    name = "loop: push = rows.append"
+    name = "by_push"
     assert differs(derive(TRICKS[name], x=N), TRICKS[name]) == [n for n in SIZES if n > 150]
 
 
