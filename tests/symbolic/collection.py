@@ -98,10 +98,10 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
             {"block": (derivations.block, derivations.BLOCK), "head": (derivations.head, derivations.HEAD)},
         ),
         ("second", {name: (fn, arguments, (), more) for name, (fn, arguments, more) in second_functions.CASES.items()}),
-        ("recurrent", {fn.__name__: (fn, arguments) for fn, arguments in recurrent_functions.RECURRENT.items()}),
+        ("recurrent", recurrent_functions.RECURRENT),
         ("sizes", {f"{row[0].__name__} {row[1]} {row[2] if row[2:] else ''}": row for row in dependent_sizes.ROWS}),
         ("refused", reviewed.REFUSED),
-        ("refused loops", {fn.__name__: (fn, recurrent_functions.XH) for fn in recurrent_functions.REFUSED}),
+        ("refused loops", recurrent_functions.REFUSED),
         ("tricks", {name: (fn, reviewed.X) for name, fn in TRICKS.items() if name not in SLOW}),
     ):
         yield group, ((name, Case(call(*row))) for name, row in table.items())
@@ -138,10 +138,8 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for fn, arguments, hand in hessians.SOMEWHERE:
         name = next(iter(next(iter(hand.values())).values()))
         yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]
-    for right, table in ((True, recurrent_functions.RIGHT), (False, recurrent_functions.WRONG)):
-        for fn, of, hand in table:
-            make = call(fn, recurrent_functions.RECURRENT[fn])
-            yield "recurrent", hands(fn.__name__, make, *(([], [hand]) if right else ([hand], [])), of)
+    for name, of, wrong, right in recurrent_functions.BY_HAND:
+        yield "recurrent", hands(name, call(*recurrent_functions.RECURRENT[name]), wrong, right, of)
 
 
 def cases() -> dict[str, Case]:

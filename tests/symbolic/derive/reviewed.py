@@ -8,7 +8,7 @@ import math
 import tinytensor as tt
 from examples.gradients.functions import rotary
 from tests.symbolic.derive import textbook
-from tests.symbolic.derive.recurrent_functions import XH, largest_later
+from tests.symbolic.derive.recurrent_functions import XH, Recurrent
 from tinytensor import linalg, nn
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
@@ -359,7 +359,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "a dtype that is asked for": (lambda x: x.sum() if x.dtype == tt.ones(2).dtype == tt.float64 else -x.sum(), X),
     "mean of every other entry": (lambda x: (x[::2] ** 2).mean(), X, EVEN),
     "sums of two that are stacked": (lambda x, y: (tt.stack((x, y)).sum(1) ** 2).sum(), XY),
-    "largest later": (largest_later, XH, "T > 1"),
+    "largest later": (Recurrent.largest_later, XH, "T > 1"),
     "a Sequential": (nn.Sequential(nn.Linear(3, 2), nn.Tanh()), {"x": ("B", 3)}),
     "third power of a size": (lambda x: x / len(x) ** 3 + len(x) ** 3, X),
     "exponential of a size": (lambda x: x.sum() * math.exp(3 * len(x)), X),

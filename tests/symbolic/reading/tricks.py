@@ -20,12 +20,12 @@ import types
 import typing
 import weakref
 from collections import ChainMap
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 import tinytensor as tt
+from tests.symbolic.programs import functions_of
 from tinytensor import nn
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import op
@@ -798,14 +798,9 @@ class Loops:
         return h
 
 
-def programs(space: type) -> dict[str, Callable]:
-    """The functions of a class, by name."""
-    return {name: f for name, f in vars(space).items() if isinstance(f, types.FunctionType)}
-
-
 TRICKS = {
-    **programs(Questions),
-    **programs(Loops),
+    **functions_of(Questions),
+    **functions_of(Loops),
     "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
     "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
     "dict.get(N)": lambda x: s(x) * {20: 2.0}.get(N(x), 1.0),
