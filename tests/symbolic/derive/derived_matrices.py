@@ -89,34 +89,23 @@ TABLE = {  # name: (function, arguments, and where)
     "gaussian_by_det positive definite": (gaussian_by_det, XM | {"S": DD}, COVARIANCE),
     "gaussian_of_precision positive definite": (gaussian_of_precision, XM | {"P": DD}, (positive_definite("P"),)),
     "gaussian_of_factor": (gaussian_of_factor, XM | {"L": DD}),
-    "divergence positive definite positive definite": (
-        divergence,
-        {"m": D, "S": DD, "n": D, "T": DD},
-        (positive_definite("S"), positive_definite("T")),
-    ),
+    "divergence positive definite positive definite": (divergence, {"m": D, "S": DD, "n": D, "T": DD},
+        (positive_definite("S"), positive_definite("T"))),
     "ridge": (ridge, {"X": ("N", "D"), "y": N, "lam": ()}),
     "ridge_on_other_data": (ridge_on_other_data, {"X": ("N", "D"), "y": N, "lam": (), "Z": ("M", "D"), "t": ("M",)}),
-    "gain positive definite positive definite": (
-        lambda P, H, R: P @ H.T @ linalg.inv(H @ P @ H.T + R),
-        {"P": DD, "H": ("M", "D"), "R": ("M", "M")},
-        (positive_definite("P"), positive_definite("R")),
-    ),
+    "gain positive definite positive definite": (lambda P, H, R: P @ H.T @ linalg.inv(H @ P @ H.T + R),
+        {"P": DD, "H": ("M", "D"), "R": ("M", "M")}, (positive_definite("P"), positive_definite("R"))),
     "evidence positive definite": (evidence, {"K": NN, "y": N, "s": ()}, (positive_definite("K"),)),
-    "log_det_with_noise positive definite": (
-        lambda K, s: tt.logdet(K + s**2 * eye(K.shape[0])),
-        {"K": NN, "s": ()},
-        (positive_definite("K"),),
-    ),
+    "log_det_with_noise positive definite": (lambda K, s: tt.logdet(K + s**2 * eye(K.shape[0])), {"K": NN, "s": ()},
+        (positive_definite("K"),)),
     "quadratic": (quadratic, {"x": D, "A": DD}),
     "quadratic symmetric": (quadratic, {"x": D, "A": DD}, (symmetric("A"),)),
     "trace_of_product": (trace_of_product, {"A": ("K", "N"), "X": ("N", "M"), "B": ("M", "K")}),
     "squared_distance": (lambda A, X, B: ((A @ X - B) ** 2).sum(), {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
     "frobenius": (lambda A, X, B: linalg.norm(A @ X - B), {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
     "mahalanobis positive definite": (mahalanobis, XM | {"S": DD}, COVARIANCE),
-    "wasserstein": (
-        lambda m, n, a, b: ((m - n) ** 2).sum() + ((a.sqrt() - b.sqrt()) ** 2).sum(),
-        {"m": D, "n": D, "a": D, "b": D},
-    ),
+    "wasserstein": (lambda m, n, a, b: ((m - n) ** 2).sum() + ((a.sqrt() - b.sqrt()) ** 2).sum(),
+        {"m": D, "n": D, "a": D, "b": D}),
     "log_det": (log_det, {"A": DD}),
     "log_abs_det": (lambda A: linalg.slogdet(A).logabsdet, {"A": DD}),
     "determinant": (lambda A: linalg.det(A), {"A": DD}),
@@ -125,16 +114,10 @@ TABLE = {  # name: (function, arguments, and where)
     "through_inverse": (lambda A, b: b @ linalg.inv(A) @ b, {"A": DD, "b": D}),
     "log_det_of_gram": (lambda X: tt.logdet(X.T @ X), {"X": ("N", "D")}, ("N >= D",)),
     "factor positive definite": (lambda S: linalg.cholesky(S), {"S": DD}, COVARIANCE),
-    "sample_of_gaussian positive definite": (
-        lambda m, S, e, t: ((m + linalg.cholesky(S) @ e - t) ** 2).sum(),
-        {"m": D, "S": DD, "e": D, "t": D},
-        COVARIANCE,
-    ),
-    "solved_by_factor positive definite": (
-        lambda S, x: x @ tt.cholesky_solve(x[:, None], linalg.cholesky(S))[:, 0],
-        {"S": DD, "x": D},
-        COVARIANCE,
-    ),
+    "sample_of_gaussian positive definite": (lambda m, S, e, t: ((m + linalg.cholesky(S) @ e - t) ** 2).sum(),
+        {"m": D, "S": DD, "e": D, "t": D}, COVARIANCE),
+    "solved_by_factor positive definite": (lambda S, x: x @ tt.cholesky_solve(x[:, None], linalg.cholesky(S))[:, 0],
+        {"S": DD, "x": D}, COVARIANCE),
     "pseudoinverse": (lambda A, b: linalg.pinv(A) @ b, {"A": ("N", "D"), "b": N}, ("N >= D",)),
     "cube": (lambda A: tt.trace(linalg.matrix_power(A, 3)), {"A": DD}),
     "inverse_square": (lambda A: tt.trace(linalg.matrix_power(A, -2)), {"A": DD}),
@@ -147,7 +130,7 @@ TABLE = {  # name: (function, arguments, and where)
     "below_diagonal": (lambda A, x: x @ tt.tril(A, -1) @ x, {"A": DD, "x": D}),
     "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),
     "trace_of_product of squares": (trace_of_product, {"A": DD, "X": DD, "B": DD}),
-}
+}  # fmt: skip
 
 
 @cache

@@ -49,11 +49,8 @@ CASES = {  # name: (function, arguments, options)
     "logistic regression": (logistic, REGRESSION, SECOND | {"wrt": "w"}),
     "logistic regression, weights and bias": (logistic_with_bias, REGRESSION | {"b": ()}, SECOND | {"wrt": ("w", "b")}),
     "least squares": (lambda X, w, y: ((X @ w - y) ** 2).mean(), REGRESSION, SECOND | {"wrt": "w"}),
-    "ridge": (
-        lambda X, w, y, c: ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum(),
-        REGRESSION | {"c": ()},
-        SECOND | {"wrt": ("w", "c")},
-    ),
+    "ridge": (lambda X, w, y, c: ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum(), REGRESSION | {"c": ()},
+        SECOND | {"wrt": ("w", "c")}),
     "cross-entropy in logits": (lambda z, t: F.cross_entropy(z, t), {"z": ("N", "K"), "t": Index(N, "K")}, SECOND),
     "cross-entropy in weights": (classifier, {"X": ND, "W": ("D", "K"), "t": Index(N, "K")}, SECOND | {"wrt": "W"}),
     "log-sum-exp": (lambda x: x.logsumexp(-1), {"x": N}, SECOND),
@@ -77,7 +74,7 @@ CASES = {  # name: (function, arguments, options)
     "normalized": (lambda x: x / x.norm(), {"x": N}, {"jacobian": True}),
     "halves": (gated, {"a": ("N", "E"), "where": "E % 2 == 0"}, {"jacobian": True}),
     "joined": (lambda a, b: tt.cat([a, b], 1).tanh(), {"a": ND, "b": ("N", "K")}, {"jacobian": True}),
-}
+}  # fmt: skip
 
 
 @cache

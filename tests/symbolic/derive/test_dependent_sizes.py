@@ -73,7 +73,7 @@ ROWS = [  # function, arguments, and where
     (moving_mean, {"x": ("N",)}),
     (largest_of_pairs, {"x": ("N",)}, "N % 2 == 0"),
     (squares_of_windows, {"x": ("H*2", "W*2")}),
-]
+]  # fmt: skip
 BY_HAND = [  # function, arguments, where, the argument, wrong gradients of it, and right ones
     (windows, {"x": ("N",), "w": ("K",)}, "N >= K", "w", [flipped_kernel, kernel_of_first_window], [right_kernel]),
     (moving_mean, {"x": ("N",)}, "N > 1", "x", ["g[1:-1] / 3", "g / 3", "cat([g[:1], g[:1], g]) / 3"], []),

@@ -115,7 +115,7 @@ def matrices_hold(name: str, change=lambda code: code) -> int:
 
 
 # a table that the function makes is no name of the program; "special" has a name that the program must change
-PLAIN = [name for name in FUNCTIONS if name not in ("table of values", "angles", "special")]
+PLAIN = [name for name in FUNCTIONS if name not in ("table_of_values", "angles", "special")]
 
 
 @pytest.mark.slow

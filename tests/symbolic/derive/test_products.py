@@ -39,33 +39,18 @@ LINES = {  # the product, its function, its arguments, those that move, and the 
     "Gauss-Newton of two layers": (gauss_newton, mlp, LAYERS, ("W", "V"), "A2"),
     "Gauss-Newton of a classifier with relu": (gauss_newton, relu_mlp, PAIR, ("W", "V"), "A2"),
     "Hessian of a classifier": (hvp, classifier, CLASSIFIER, ("W",), ""),
-    "directional derivative of cross-entropy": (
-        jvp,
-        lambda z, t: F.cross_entropy(z, t),
-        {"z": ("N", "K"), "t": CLASSES},
-        ("z",),
-        "",
-    ),
+    "directional derivative of cross-entropy": (jvp, lambda z, t: F.cross_entropy(z, t),
+        {"z": ("N", "K"), "t": CLASSES}, ("z",), ""),
     "directional derivative of softmax": (jvp, lambda x: x.softmax(-1), {"x": ND}, ("x",), ""),
-    "directional derivative of layer norm": (
-        jvp,
-        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
-        {"x": ND, "w": ("D",), "b": ("D",)},
-        ("x",),
-        "",
-    ),
-    "directional derivative of a row of attention": (
-        jvp,
-        attention_row,
-        {"q": ("d",), "K": ("T", "d"), "V": ("T", "v")},
-        ("q",),
-        "",
-    ),
+    "directional derivative of layer norm": (jvp, lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+        {"x": ND, "w": ("D",), "b": ("D",)}, ("x",), ""),
+    "directional derivative of a row of attention": (jvp, attention_row,
+        {"q": ("d",), "K": ("T", "d"), "V": ("T", "v")}, ("q",), ""),
     "Hessian of positive parts": (hvp, lambda x: (x.relu() ** 2).sum(), {"x": N}, ("x",), ""),
     "directional derivative of positive parts": (jvp, lambda x: x.relu().sum(), {"x": N}, ("x",), ""),
     "a direction that moves nothing": (hvp, lambda x, y: x.sum() + (y**2).sum(), {"x": N, "y": N}, ("x",), ""),
     "Hessian of a norm": (hvp, lambda x: x.norm(), {"x": N}, ("x",), ""),
-}
+}  # fmt: skip
 
 
 @cache

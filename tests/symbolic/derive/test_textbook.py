@@ -12,7 +12,7 @@ from tinytensor.symbolic.index_calculus.functions import absolute, sigmoid
 
 @pytest.mark.slow
 def test_without_the_laws_formulas_are_longer(monkeypatch):
-    names = ("logistic regression", "logistic regression in steps", "log-cosh", "Huber", "softsign", "3-norm")
+    names = ("logistic", "logistic_in_steps", "log-cosh", "Huber", "softsign", "3-norm")
     before = {name: len(str(derive(FORMS[name][0], **FORMS[name][1]))) for name in names}
     monkeypatch.setattr(adjoints, "shorten", lambda expr: expr)
     for name in names:
@@ -23,9 +23,9 @@ def test_without_the_laws_formulas_are_longer(monkeypatch):
 @pytest.mark.parametrize(
     ("law", "name"),
     [
-        (lambda y, x: -y, "logistic regression"),
+        (lambda y, x: -y, "logistic"),
         (lambda y, x: y, "logits"),
-        (lambda y, x: S.Zero, "logistic regression of logarithms"),
+        (lambda y, x: S.Zero, "logistic_of_logarithms"),
     ],
 )
 def test_a_wrong_law_is_not_accepted(monkeypatch, law, name):

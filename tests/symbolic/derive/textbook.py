@@ -1,6 +1,7 @@
 """Losses and layers of textbooks."""
 
 import tinytensor as tt
+from tests.symbolic.programs import programs
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index
 
@@ -9,62 +10,55 @@ XY, LINEAR, CLASSES = {"x": N, "y": N}, {"X": ND, "w": D, "y": N}, {"x": NK, "t"
 NORMAL = {"x": N, "m": (), "s": ()}
 
 
-def logistic(X, w, y):
-    A = X @ w
-    return F.binary_cross_entropy_with_logits(A, y)
+class Textbook:
+    """Functions with the sizes of their arguments."""
 
+    def logistic(X: ND, w: D, y: N):
+        A = X @ w
+        return F.binary_cross_entropy_with_logits(A, y)
 
-def logistic_in_steps(X, w, y):
-    A = X @ w
-    p = tt.sigmoid(A)
-    return -(y * tt.log(p) + (1 - y) * tt.log(1 - p)).mean()
+    def logistic_in_steps(X: ND, w: D, y: N):
+        A = X @ w
+        p = tt.sigmoid(A)
+        return -(y * tt.log(p) + (1 - y) * tt.log(1 - p)).mean()
 
+    def logistic_of_logarithms(X: ND, w: D, y: N):
+        A = X @ w
+        return -(y * F.logsigmoid(A) + (1 - y) * F.logsigmoid(-A)).mean()
 
-def logistic_of_logarithms(X, w, y):
-    A = X @ w
-    return -(y * F.logsigmoid(A) + (1 - y) * F.logsigmoid(-A)).mean()
+    def poisson(X: ND, w: D, y: N):
+        A = X @ w
+        return (A.exp() - y * A).mean()
 
+    def entropy(x: NK):
+        q = F.softmax(x, -1)
+        return -(q * q.log()).sum()
 
-def ridge(X, w, y):
-    A = X @ w
-    return ((A - y) ** 2).mean() + 0.1 * (w**2).sum()
+    def ridge(X: ND, w: D, y: N):
+        A = X @ w
+        return ((A - y) ** 2).mean() + 0.1 * (w**2).sum()
 
+    def lasso(X: ND, w: D, y: N):
+        A = X @ w
+        return ((A - y) ** 2).mean() + 0.1 * w.abs().sum()
 
-def lasso(X, w, y):
-    A = X @ w
-    return ((A - y) ** 2).mean() + 0.1 * w.abs().sum()
+    def triplet(x: ND, near: ND, far: ND):
+        v = ((x - near) ** 2).sum(-1) - ((x - far) ** 2).sum(-1) + 1
+        return F.relu(v).mean()
 
-
-def poisson(X, w, y):
-    A = X @ w
-    return (A.exp() - y * A).mean()
-
-
-def entropy(x):
-    q = F.softmax(x, -1)
-    return -(q * q.log()).sum()
-
-
-def focal(x):
-    p = tt.sigmoid(x)
-    return -((1 - p) ** 2 * p.log()).mean()
-
-
-def triplet(x, near, far):
-    v = ((x - near) ** 2).sum(-1) - ((x - far) ** 2).sum(-1) + 1
-    return F.relu(v).mean()
+    def focal(x: N):
+        p = tt.sigmoid(x)
+        return -((1 - p) ** 2 * p.log()).mean()
 
 
 FORMS = {  # name: (function, arguments)
+    **programs(Textbook),
     "squared error": (lambda x, y: F.mse_loss(x, y), XY),
     "half the squared error": (lambda x, y: ((x - y) ** 2).sum() / 2, XY),
     "absolute error": (lambda x, y: F.l1_loss(x, y), XY),
     "Huber": (lambda x, y: F.smooth_l1_loss(x, y), XY),
     "logits": (lambda x, y: F.binary_cross_entropy_with_logits(x, y), XY),
     "binary cross-entropy": (lambda x, y: -(y * x.log() + (1 - y) * (1 - x).log()).mean(), XY),
-    "logistic regression": (logistic, LINEAR),
-    "logistic regression in steps": (logistic_in_steps, LINEAR),
-    "logistic regression of logarithms": (logistic_of_logarithms, LINEAR),
     "logistic, targets 1 and -1": (lambda x, y: F.softplus(-y * x).mean(), XY),
     "logistic of a margin": (lambda x, y: -F.logsigmoid(y * x).mean(), XY),
     "hinge": (lambda x, y: tt.clamp(1 - y * x, min=0).mean(), XY),
@@ -75,16 +69,12 @@ FORMS = {  # name: (function, arguments)
     "log-cosh": (lambda x, y: (x - y).cosh().log().mean(), XY),
     "quantile": (lambda x, y: tt.where(y > x, 0.9 * (y - x), 0.1 * (x - y)).mean(), XY),
     "quantile by a maximum": (lambda x, y: tt.maximum(0.9 * (y - x), -0.1 * (y - x)).mean(), XY),
-    "Poisson regression": (poisson, LINEAR),
     "normal density, mean": (lambda x, m, s: (((x - m) / s) ** 2 / 2 + s.log()).sum(), NORMAL),
     "cross-entropy": (lambda x, t: F.cross_entropy(x, t), CLASSES),
     "likelihood of a log-softmax": (lambda x, t: F.nll_loss(F.log_softmax(x, -1), t), CLASSES),
     "soft targets": (lambda x, p: -(p * F.log_softmax(x, -1)).sum(), {"x": NK, "p": NK}),
     "KL divergence": (lambda x, y: (y * (y.log() - x)).sum(), XY),
-    "entropy": (entropy, {"x": NK}),
     "log-sum-exp": (lambda x: tt.logsumexp(x, -1).sum(), {"x": NK}),
-    "ridge": (ridge, LINEAR),
-    "lasso": (lasso, LINEAR),
     "softmax": (lambda x: F.softmax(x, -1), {"x": NK}),
     "log-softmax": (lambda x: F.log_softmax(x, -1), {"x": NK}),
     "sigmoid": (lambda x: tt.sigmoid(x), {"x": N}),
@@ -104,7 +94,5 @@ FORMS = {  # name: (function, arguments)
     "layer norm": (lambda x, w: F.layer_norm(x, x.shape[-1:], w, None), {"x": ND, "w": D}),
     "normalised rows": (lambda x: F.normalize(x, dim=-1), {"x": ND}),
     "cosine": (lambda x, y: F.cosine_similarity(x, y, 0), XY),
-    "triplet": (triplet, {"x": ND, "near": ND, "far": ND}),
-    "focal": (focal, {"x": N}),
     "preferences": (lambda x, y: -F.logsigmoid(0.1 * (x - y)).mean(), XY),
-}
+}  # fmt: skip
