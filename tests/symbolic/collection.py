@@ -46,6 +46,7 @@ from tests.symbolic.derive import test_products as products
 from tests.symbolic.derive import test_soundness as soundness
 from tests.symbolic.reading.tricks import SLOW, TRICKS
 from tinytensor.symbolic import check, derive
+from tinytensor.symbolic.derive.check import Check
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -72,10 +73,9 @@ def call(fn, arguments: dict, where=(), options: dict = MappingProxyType({})) ->
 
 
 def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
-    """A check of each gradient by hand; a wrong one may have words of its text beside it."""
+    """A check of each gradient by hand; in a dictionary, words of its text are beside it."""
     for gradients, word in ((wrong, "wrong"), (right, "right")):
-        for row in gradients:
-            hand, words = row if isinstance(row, tuple) else (row, "")
+        for hand, words in (gradients if isinstance(gradients, dict) else dict.fromkeys(gradients, "")).items():
             case = Case(make, {keyword: {of: hand}}, word == "wrong", words)
             yield f"{name}, {word} d{''.join(of)}: {name_of(hand)}", case
 
@@ -100,6 +100,7 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         ("second", {name: (fn, arguments, (), more) for name, (fn, arguments, more) in second_functions.CASES.items()}),
         ("recurrent", recurrent_functions.RECURRENT),
         ("sizes", {f"{row[0].__name__} {row[1]} {row[2] if row[2:] else ''}": row for row in dependent_sizes.ROWS}),
+        ("by hand", checks.FUNCTIONS),
         ("refused", reviewed.REFUSED),
         ("refused loops", recurrent_functions.REFUSED),
         ("tricks", {name: (fn, reviewed.X) for name, fn in TRICKS.items() if name not in SLOW}),
@@ -112,6 +113,8 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for group, table in (("faults", soundness.FAULTS), ("other words", reviewed.OTHER_WORDS)):
         for name, (fn, arguments, wrong, right, *where) in table.items():
             yield group, with_hands(name, call(fn, arguments, *where), wrong, right, next(iter(arguments)))
+    for name, (fn, arguments) in soundness.BACKWARD.items():
+        yield "backward", [(name, Case(partial(check, fn, **arguments), wrong="wrong" in name))]
     for fn, arguments, where, right, words in soundness.RESTRICTED:
         yield "restricted", [(f"to {words}, without where", Case(call(fn, arguments)))]
         yield "restricted", with_hands(f"to {words}", call(fn, arguments, where), [], [right])
@@ -122,14 +125,13 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         plain = call(e.function, e.arguments, e.where) if e.options else make
         wrong = Case(plain, e.by_hand, True)
         yield "examples", [(e.function.__name__, Case(make)), (f"{e.function.__name__}, wrong d{e.argument}", wrong)]
-    for fn, (arguments, right) in checks.FUNCTIONS.items():
-        make = call(fn, arguments)
-        yield "by hand", [(fn.__name__, Case(make))]
-        for of, hand in right.items():
-            wrong = [row[2:] for row in checks.WRONG if row[:2] == (fn, of)]
-            yield "by hand", hands(fn.__name__, make, wrong, [hand], of)
-    for name, of, wrong, right in matrices.BY_HAND:
-        yield "matrices by hand", hands(name, call(*derived_matrices.TABLE[name]), wrong.items(), right, of)
+    for group, table, by_hand in (
+        ("recurrent", recurrent_functions.RECURRENT, recurrent_functions.BY_HAND),
+        ("matrices by hand", derived_matrices.TABLE, matrices.BY_HAND),
+        ("by hand", checks.FUNCTIONS, checks.BY_HAND),
+    ):
+        for name, of, wrong, right in by_hand:
+            yield group, hands(name, call(*table[name]), wrong, right, of)
     for fn, arguments, where, of, wrong, right in dependent_sizes.BY_HAND:
         yield "sizes", with_hands(fn.__name__, call(fn, arguments, where), wrong, right, of)
     for name, (fn, arguments, block, right, wrong) in hessians.BY_HAND.items():
@@ -138,8 +140,6 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for fn, arguments, hand in hessians.SOMEWHERE:
         name = next(iter(next(iter(hand.values())).values()))
         yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]
-    for name, of, wrong, right in recurrent_functions.BY_HAND:
-        yield "recurrent", hands(name, call(*recurrent_functions.RECURRENT[name]), wrong, right, of)
 
 
 def cases() -> dict[str, Case]:
@@ -154,10 +154,17 @@ def cases() -> dict[str, Case]:
     return result
 
 
+def verdict_of(result) -> str:
+    """The verdict; that of a check is those of its arguments."""
+    if isinstance(result, Check):
+        return "; ".join(f"{v.label}: {v.statement or v.verdict}" for v in result.verdicts.values())
+    return result.verdict
+
+
 @lru_cache(maxsize=1)  # the checks of a function follow its derivation
 def derivation_of(make: Callable):
     result = make()
-    return result, result.verdict
+    return result, verdict_of(result)
 
 
 def once(case: Case) -> dict:
@@ -168,7 +175,7 @@ def once(case: Case) -> dict:
         if case.by_hand:
             start = time.process_time()
             result = check(result, **case.by_hand)
-            verdict = "; ".join(f"{v.label}: {v.statement or v.verdict}" for v in result.verdicts.values())
+            verdict = verdict_of(result)
         entry = {"verdict": verdict, "proved": bool(result), "text": str(result)}
     except Exception as error:
         entry = {"verdict": re.sub(r"\.py, line \d+", ".py", f"{type(error).__name__}: {error}"), "proved": False}

@@ -5,11 +5,15 @@ would be called proved: a meaning that is off by one, a size that is never tried
 condition that is dropped, a derivation that is not asked.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from sympy import S
 
 import tinytensor as tt
+from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive, hvp, positive_definite, symmetric
 from tinytensor.symbolic.derive import by_hand, comparison, samples
@@ -21,7 +25,6 @@ from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.index_calculus import quotients
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes
-from tinytensor.symbolic.reading.errors import NotDerivable
 
 N, ND = ("N",), ("N", "D")
 T, CLASSES = Index(N, "K"), Index(N, "D")
@@ -206,25 +209,6 @@ def test_equality_is_left_out_only_where_it_is_rare(name):
     assert check(lambda x, y: (x**2 + (x == y) * x).sum(), {"x": "2 * x"}, x=N, y=N)["x"].verdict == "proved"
 
 
-def functional_of(forward_of):
-    class Twice(tt.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return forward_of(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    return Twice
-
-
-def off_the_tape(x):
-    with tt.no_grad():
-        y = x * x
-    return x + y
-
-
 def test_laws_of_symmetric_matrices_are_not_differentiated():
     """2 S + 2 Sᵀ is 4 S at a symmetric S, but its derivative is another. No number that is tried is above 100."""
 
@@ -239,15 +223,41 @@ def test_laws_of_symmetric_matrices_are_not_differentiated():
     assert hvp(lambda S, x: x @ tt.linalg.solve(S, x), where=positive_definite("S"), S=("N", "N"), x=N)
 
 
-@pytest.mark.parametrize("forward", [lambda x: x * x.detach(), off_the_tape, lambda x: x.detach() ** 2])
-def test_forward_of_a_function_is_not_on_the_tape(forward):
-    with pytest.raises(NotDerivable, match="leave them out"):
-        check(functional_of(forward), x=N)
-    assert check(functional_of(lambda x: x * 1.0), x=N)
+# -------------------------------------------------------------------------------- functions with a backward by hand
 
 
-def saves_in_place(ctx, g):
-    return ctx.saved_tensors[0].mul_(g)
+def with_backward(forward: Callable, backward: Callable) -> type[Function]:
+    return type("Mine", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+
+
+def squares(ctx, x):
+    ctx.save_for_backward(x)
+    return (x * x).sum()
+
+
+def rows(ctx, x, w):
+    ctx.save_for_backward(x, w)
+    return (x * x) @ w
+
+
+def exponentials(ctx, x):
+    y = x.exp()
+    ctx.calls = []
+    ctx.save_for_backward(y)
+    return y * 1.0
+
+
+def marked(ctx, x, mark):
+    y = x * x
+    ctx.save_for_backward(x)
+    mark(ctx, y)
+    return y
+
+
+def off_the_tape(ctx, x):
+    with tt.no_grad():
+        y = x * x
+    return x + y
 
 
 def counts(ctx, g):
@@ -255,70 +265,36 @@ def counts(ctx, g):
     return ctx.saved_tensors[0] * g * len(ctx.calls)
 
 
-@pytest.mark.parametrize("backward", [saves_in_place, counts])
-def test_backward_that_changes_its_context_is_refused(backward):
-    def forward(ctx, x):
-        y = x.exp()
-        ctx.calls = []
-        ctx.save_for_backward(y)
-        return y * 1.0
-
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    verdict = check(type("Changing", (tt.autograd.Function,), methods), x=N)
-    assert "ctx changed: another call would differ" in str(verdict)
+def of_rows(ctx, g, factor=2):
+    x, w = ctx.saved_tensors
+    return factor * x * (g @ w.T), (x * x).T @ g
 
 
-class Doubled(tt.autograd.Function):
-    """The sum of the squares, whose backward is right."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return (x * x).sum()
-
-    @staticmethod
-    def backward(ctx, g):
-        return 2 * ctx.saved_tensors[0] * g
-
-
-@pytest.mark.parametrize("power", [0, 2])
-def test_backward_of_a_number_is_linear_in_what_arrives(power):
-    """`3 * Doubled.apply(x)` has three times the gradient, not once or nine times."""
-    assert check(Doubled, x=N)
-    wrong = staticmethod(lambda ctx, g: 2 * ctx.saved_tensors[0] * g**power)
-    assert not check(type("Wrong", (Doubled,), {"backward": wrong}), x=N)
-
-
-def test_a_function_with_an_apply_of_its_own_is_refused():
-    scaled = classmethod(lambda cls, x: super(cls, cls).apply(3 * x))
-    with pytest.raises(TypeError, match="apply of its own"):
-        check(type("Scaled", (Doubled,), {"apply": scaled}), x=N)
-
-
-@pytest.mark.parametrize("dirty", [False, True])
-def test_a_function_whose_results_are_marked_is_refused(dirty):
-    def forward(ctx, x):
-        y = x * x
-        ctx.save_for_backward(x)
-        ctx.mark_dirty(y) if dirty else ctx.mark_non_differentiable(y)
-        return y
-
-    with pytest.raises(NotDerivable, match="mark_dirty" if dirty else "mark_non_differentiable"):
-        check(type("Marked", (Doubled,), {"forward": staticmethod(forward)}), x=N)
-
-
-def test_a_backward_with_too_many_gradients_is_refused():
-    many = staticmethod(lambda ctx, g: (2 * ctx.saved_tensors[0] * g, g))
-    with pytest.raises(NotDerivable, match="2 gradients for 1 arguments"):
-        check(type("Many", (Doubled,), {"backward": many}), x=N)
+Squares = with_backward(squares, lambda ctx, g: 2 * ctx.saved_tensors[0] * g)
+Scaled = type("Scaled", (Squares,), {"apply": classmethod(lambda cls, x: super(cls, cls).apply(3 * x))})
+BACKWARD = {  # name: (function, arguments); one without "wrong" in its name is right, or refused
+    "squares": (Squares, X),
+    "wrong: once for each multiple": (with_backward(squares, lambda ctx, g: 2 * ctx.saved_tensors[0] * g**0), X),
+    "wrong: nine times for three": (with_backward(squares, lambda ctx, g: 2 * ctx.saved_tensors[0] * g**2), X),
+    "too many gradients": (with_backward(squares, lambda ctx, g: (2 * ctx.saved_tensors[0] * g, g)), X),
+    "an apply of its own": (Scaled, X),
+    "marked as dirty": (with_backward(partial(marked, mark=lambda ctx, y: ctx.mark_dirty(y)), Squares.backward), X),
+    "marked as constant": (
+        with_backward(partial(marked, mark=lambda ctx, y: ctx.mark_non_differentiable(y)), Squares.backward),
+        X,
+    ),
+    "detached, where there is no tape": (with_backward(lambda ctx, x: x * x.detach(), lambda ctx, g: g), X),
+    "a detached square": (with_backward(lambda ctx, x: x.detach() ** 2, lambda ctx, g: g), X),
+    "no_grad, where there is no tape": (with_backward(off_the_tape, lambda ctx, g: g), X),
+    "a product with 1": (with_backward(lambda ctx, x: x * 1.0, lambda ctx, g: g), X),
+    "a saved tensor that is changed": (with_backward(exponentials, lambda ctx, g: ctx.saved_tensors[0].mul_(g)), X),
+    "a context that is changed": (with_backward(exponentials, counts), X),
+    "rows": (with_backward(rows, of_rows), {"x": ND, "w": ("D", "K")}),
+    "wrong: rows without their factor": (with_backward(rows, partial(of_rows, factor=1)), {"x": ND, "w": ("D", "K")}),
+}
 
 
 # --------------------------------------------------------------------------------- planted mistakes, which are noticed
-
-
-def wrong_of(name: str, gradient: str):
-    fn, arguments, _, _ = FAULTS[name]
-    return check(fn, {"x": gradient}, **arguments)
 
 
 def test_a_meaning_that_is_off_by_one_is_noticed(monkeypatch):
