@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from sympy import log
 
-from tests.symbolic.derive.derived_matrices import (
-    DD,
-    D,
-    derived,
-    log_det,
-    quadratic,
-    trace_of_inverse,
-)
+from tests.symbolic.derive.derived_matrices import DD, D, derived, log_det, quadratic, trace_of_inverse
 from tinytensor.symbolic import check, derive, positive_definite, symmetric
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive.comparison import Comparison

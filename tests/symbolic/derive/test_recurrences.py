@@ -56,10 +56,7 @@ def test_induction_that_compares_nothing_proves_a_wrong_recurrence(monkeypatch):
 @pytest.mark.parametrize("planted", ["position", "at_end"])
 def test_adjoint_at_a_wrong_step_is_not_proved(planted, monkeypatch):
     right = getattr(recurrences.Recurrence, planted)
-    wrong = {
-        "position": lambda self, t, after: right(self, t, False),
-        "at_end": lambda self, final: right(self, False),
-    }
+    wrong = {"position": lambda self, t, after: right(self, t, False), "at_end": lambda self, final: right(self, False)}
     monkeypatch.setattr(recurrences.Recurrence, planted, wrong[planted])
     assert not derivation_of.__wrapped__("last_state")
 

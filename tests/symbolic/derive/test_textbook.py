@@ -22,11 +22,7 @@ def test_without_the_laws_formulas_are_longer(monkeypatch):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("law", "name"),
-    [
-        (lambda y, x: -y, "logistic"),
-        (lambda y, x: y, "logits"),
-        (lambda y, x: S.Zero, "logistic_of_logarithms"),
-    ],
+    [(lambda y, x: -y, "logistic"), (lambda y, x: y, "logits"), (lambda y, x: S.Zero, "logistic_of_logarithms")],
 )
 def test_a_wrong_law_is_not_accepted(monkeypatch, law, name):
     monkeypatch.setitem(shorter.TURNED, sigmoid, law)
