@@ -34,7 +34,6 @@ from tests.symbolic.derive import (
     recurrent_functions,
     reviewed,
     second_functions,
-    textbook,
 )
 from tests.symbolic.derive import test_certificate as certificates
 from tests.symbolic.derive import test_check as checks
@@ -91,7 +90,7 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         ("functions", derived_functions.FUNCTIONS),
         ("review", reviewed.REVIEW),
         ("certificates", certificates.FUNCTIONS),
-        ("textbook", textbook.FORMS),
+        ("textbook", derived_functions.FORMS),
         ("matrices", derived_matrices.TABLE),
         (
             "equation 17",

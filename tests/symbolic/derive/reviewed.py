@@ -5,9 +5,11 @@ What it says of each is in collection.json.
 
 import math
 
+import numpy as np
+
 import tinytensor as tt
 from examples.gradients.functions import rotary
-from tests.symbolic.derive import textbook
+from tests.symbolic.derive.derived_functions import NORMAL
 from tests.symbolic.derive.recurrent_functions import XH, Recurrent
 from tests.symbolic.programs import programs
 from tinytensor import linalg, nn
@@ -226,6 +228,10 @@ class Reviewed:
         s = A.sum(-1)
         return (s * s).mean()
 
+    def softmax_of_numpy(x: ND):
+        e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        return e / np.sum(e, axis=-1, keepdims=True)
+
     def attend(Q: Td, K: Td):
         S = Q @ K.T + 1
         S = S.masked_fill(tt.ones(S.shape[0], S.shape[0], dtype=tt.bool).triu(1), -tt.inf)
@@ -284,7 +290,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "focal loss of logits": (lambda x, y: ((x.sigmoid() - y) ** 2 * (F.softplus(x) - x * y)).mean(), XY),
     "Dice's loss": (lambda x, y: 1 - 2 * (x.sigmoid() * y).sum() / (x.sigmoid().sum() + y.sum()), XY),
     "intersection over union": (lambda x, y: 1 - (x * y).sum() / (x + y - x * y).sum(), XY),
-    "Student's t": (lambda x, m, s: (2.5 * (1 + ((x - m) / s) ** 2 / 4).log() + s.log()).sum(), textbook.NORMAL),
+    "Student's t": (lambda x, m, s: (2.5 * (1 + ((x - m) / s) ** 2 / 4).log() + s.log()).sum(), NORMAL),
     "variational bound": (lambda m, s: -0.5 * (1 + s - m**2 - s.exp()).sum(-1).mean(), {"m": ND, "s": ND}),
     "zero-inflated Poisson": (lambda x, y: -(y + (1 - y) * (-x.exp()).exp()).log().sum(), XY),
     "Gaussian kernel": (lambda x, s: (-((x[:, None] - x) ** 2).sum(-1) / (2 * s * s)).exp().sum(), {"x": ND, "s": ()}),
@@ -422,6 +428,9 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
         ["2 * tt.tril(x) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)", "2 * tt.tril(x, -1) + 2 * x + 6 * x**5 * (x == 1)"],
         ["2 * tt.tril(x, -1) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)"]),
     "an argument that is not used": (lambda x, y: (y * y).sum(), XY, ["2 * y", "x", "ones(N)"], ["0 * x", "zeros(N)"]),
+    "least squares in NumPy": (lambda w, X, y: np.mean(np.square(np.matmul(X, w) - y)), {"w": D, "X": ND, "y": N},
+        [lambda X, w, y: np.matmul(X.T, np.matmul(X, w) - y) / len(y)],
+        [lambda X, w, y: 2 * np.matmul(X.T, np.matmul(X, w) - y) / len(y)]),
     "a number that is not used": (lambda x, y: (y * y).sum(), {"x": (), "y": N}, ["1", "N", "x"], ["0", "0 * x"]),
     "stacked and summed": (lambda x, y: (tt.stack((x, y)).sum(0) ** 2).sum(), XY,
         ["2 * x", "2 * x + y", "2 * (x + y).sum() * ones(N)"], ["2 * (x + y)"]),

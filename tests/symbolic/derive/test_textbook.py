@@ -3,8 +3,8 @@
 import pytest
 from sympy import S
 
+from tests.symbolic.derive.derived_functions import FORMS
 from tests.symbolic.derive.second_functions import believe
-from tests.symbolic.derive.textbook import FORMS
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive import adjoints, shorter
 from tinytensor.symbolic.index_calculus.functions import absolute, sigmoid
