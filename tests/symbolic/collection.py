@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 
 from numba.core import event
 
@@ -43,8 +42,9 @@ from tests.symbolic.derive import test_hessians as hessians
 from tests.symbolic.derive import test_matrices as matrices
 from tests.symbolic.derive import test_products as products
 from tests.symbolic.derive import test_soundness as soundness
+from tests.symbolic.programs import call
 from tests.symbolic.reading.tricks import SLOW, TRICKS
-from tinytensor.symbolic import check, derive
+from tinytensor.symbolic import check
 from tinytensor.symbolic.derive.check import Check
 
 FILE = Path(__file__).with_suffix(".json")
@@ -65,10 +65,6 @@ class Case:
 
 def name_of(one) -> str:
     return one if isinstance(one, str) else getattr(one, "__name__", str(one))
-
-
-def call(fn, arguments: dict, where=(), options: dict = MappingProxyType({})) -> Callable:
-    return partial(derive, fn, **{"where": where} | options | arguments)
 
 
 def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
@@ -96,7 +92,7 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
             "equation 17",
             {"block": (derivations.block, derivations.BLOCK), "head": (derivations.head, derivations.HEAD)},
         ),
-        ("second", {name: (fn, arguments, (), more) for name, (fn, arguments, more) in second_functions.CASES.items()}),
+        ("second", second_functions.CASES),
         ("recurrent", recurrent_functions.RECURRENT),
         ("sizes", {f"{row[0].__name__} {row[1]} {row[2] if row[2:] else ''}": row for row in dependent_sizes.ROWS}),
         ("by hand", checks.FUNCTIONS),

@@ -1,6 +1,10 @@
 """Programs as rows of a table: those of a class, by name; an annotation says the sizes of an argument."""
 
-from types import FunctionType
+from collections.abc import Callable
+from functools import cache, partial
+from types import FunctionType, MappingProxyType
+
+from tinytensor.symbolic import derive
 
 
 def functions_of(space: type) -> dict[str, FunctionType]:
@@ -11,3 +15,13 @@ def functions_of(space: type) -> dict[str, FunctionType]:
 def programs(space: type, arguments: dict | None = None) -> dict[str, tuple[FunctionType, dict]]:
     """The functions of a class with their arguments, by name."""
     return {name: (fn, arguments or fn.__annotations__) for name, fn in functions_of(space).items()}
+
+
+def call(fn: Callable, arguments: dict, where=(), options: dict = MappingProxyType({})) -> Callable:
+    """The derivation that a row says, as a function without arguments."""
+    return partial(derive, fn, **{"where": where} | options | arguments)
+
+
+def derivations(table: dict[str, tuple]) -> Callable:
+    """From the name of a row to its derivation, which is made once."""
+    return cache(lambda name: call(*table[name])())

@@ -1,14 +1,13 @@
 """Functions with every kind of operation that `derive` knows, and the losses and layers of textbooks."""
 
 import math
-from functools import cache
 
 import numpy as np
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tests.symbolic.programs import programs
-from tinytensor.symbolic import Index, derive
+from tests.symbolic.programs import derivations, programs
+from tinytensor.symbolic import Index
 from tinytensor.symbolic.derive.derivation import Derivation
 
 N, D, NK, NUMBER = ("N",), ("D",), ("N", "K"), ()
@@ -185,10 +184,7 @@ FORMS = {  # name: (function, arguments)
 }  # fmt: skip
 
 
-@cache
-def derived(name: str) -> Derivation:
-    fn, arguments = FUNCTIONS[name]
-    return derive(fn, **arguments)
+derived = derivations(FUNCTIONS)
 
 
 def arrays(d: Derivation, numbers: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:

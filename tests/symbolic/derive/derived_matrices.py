@@ -1,13 +1,12 @@
 """Functions of matrices that people derive by hand."""
 
 import math
-from functools import cache
 
 import tinytensor as tt
 from examples.gradients.functions import inverse, log_det, quadratic, trace_of_product
+from tests.symbolic.programs import derivations
 from tinytensor import linalg
-from tinytensor.symbolic import derive, positive_definite, symmetric
-from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic import positive_definite, symmetric
 
 
 def eye(n):
@@ -131,9 +130,4 @@ TABLE = {  # name: (function, arguments, and where)
     "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),
     "trace_of_product of squares": (trace_of_product, {"A": DD, "X": DD, "B": DD}),
 }  # fmt: skip
-
-
-@cache
-def derived(name: str) -> Derivation:
-    function, arguments, *where = TABLE[name]
-    return derive(function, *where, **arguments)
+derived = derivations(TABLE)

@@ -1,13 +1,13 @@
 """Loops over a size: planted mistakes in recurrences and their adjoints, and the program."""
 
 import time
-from functools import cache
 
 import numpy as np
 import pytest
 
 from examples.gradients import functions as examples
 from tests.symbolic.derive.recurrent_functions import BY_HAND, RECURRENT, XH, ByHand, Refused
+from tests.symbolic.programs import derivations
 from tinytensor.symbolic import check, derive
 from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_by_hand, samples, time_limit
 from tinytensor.symbolic.derive import check as checking
@@ -16,11 +16,7 @@ from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.sizes import Reading
 
-
-@cache
-def derivation_of(name):
-    function, arguments = RECURRENT[name]
-    return derive(function, **arguments)
+derivation_of = derivations(RECURRENT)
 
 
 def test_question_that_is_not_heard_proves_a_loop_that_changes_late(monkeypatch):
