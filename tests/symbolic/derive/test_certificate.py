@@ -12,6 +12,7 @@ from mpmath import iv
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from derivations.proofs import coq
+from tests.symbolic.derive.derived_functions import arrays
 from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic import Index, NotCertifiable, derive
@@ -81,18 +82,14 @@ def numbers_of(value, shape) -> np.ndarray:
 def test_formulas_have_the_values_of_the_function(name):
     """The definitions of a certificate, read by a reader of their own, give the value and the gradients."""
     function, arguments = FUNCTIONS[name]
-    numbers = dict(zip(sorted({s for a in arguments.values() for s in getattr(a, "shape", a)}), (3, 4, 2, 5)))
-    rng, inputs = np.random.default_rng(0), {}
-    for n, shape in arguments.items():
-        if isinstance(shape, Index):
-            inputs[n] = tt.tensor(rng.integers(0, numbers[shape.below], [numbers[s] for s in shape.shape]))
-        else:
-            inputs[n] = tt.tensor(rng.normal(size=[numbers[s] for s in shape]), requires_grad=True)
+    derivation, numbers = derive(function, **arguments), (3, 4, 2, 5)
+    inputs = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in arrays(derivation, numbers).items()}
     result = function(**inputs)
-    upstream = rng.normal(size=result.shape) if result.ndim else np.ones(())
+    upstream = np.random.default_rng(0).normal(size=result.shape) if result.ndim else np.ones(())
     (result * tt.tensor(upstream)).sum().backward()
-    text = certificate(name)
-    names = {n: x.detach().numpy() for n, x in inputs.items()} | {n + "_" * (n == "O"): k for n, k in numbers.items()}
+    text = derivation.certificate()
+    sizes = dict(zip(map(str, derivation.derived.trace.sizes), numbers))
+    names = {n: x.detach().numpy() for n, x in inputs.items()} | {n + "_" * (n == "O"): k for n, k in sizes.items()}
     names |= {"dY": upstream} if result.ndim else {}
     known = values(text, names)
     values_of = numbers_of(known["Y" if result.ndim else "loss"], result.shape)

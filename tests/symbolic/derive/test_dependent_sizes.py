@@ -10,10 +10,6 @@ from tinytensor.symbolic import derive
 NCL = ("N", "C", "L")
 
 
-def conv(x, w, **options):
-    return F.conv1d(x, w, **options)
-
-
 def windows(x, w):
     K = w.shape[0]
     return sum(w[k] * x[k : x.shape[0] - K + 1 + k] for k in range(K))

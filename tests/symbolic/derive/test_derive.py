@@ -15,6 +15,7 @@ from derivations import equations
 from examples.gradients import functions as examples
 from examples.gradients.functions import focal
 from tests.symbolic.derive import reviewed
+from tests.symbolic.derive.derived_functions import arrays
 from tests.symbolic.derive.second_functions import believe
 from tests.tools.sampling_rate import some
 from tinytensor.nn import functional as F
@@ -34,14 +35,12 @@ from tinytensor.symbolic.reading.errors import NotDerivable
 def evaluated(derivation: Derivation, rng) -> tuple[dict, dict, np.ndarray]:
     """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
     derived, trace = derivation.derived, derivation.derived.trace
-    at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
-    inputs = {}
+    numbers = (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3)
+    at = dict(zip(trace.sizes, numbers, strict=False))
+    inputs = {n: x % 1 + 0.5 if x.dtype.kind == "f" else x for n, x in arrays(derivation, numbers).items()}
     for name, a in trace.tensors.items():
-        shape = [int(n.xreplace(at)) for n in a.shape]
-        below = None if a.below is None else int(a.below.xreplace(at))
-        inputs[name] = rng.uniform(0.5, 1.5, shape) if below is None else rng.integers(0, below, shape)
         factors = [int(n.xreplace(at)) for n in a.sizes]
-        values = inputs[name].reshape(factors) + (below is not None)  # an index counts from 1
+        values = inputs[name].reshape(factors) + (a.below is not None)  # an index counts from 1
         at[trace.arrays[name]] = values if factors else float(values)
     out = name_of(derived.output)
     arriving = np.ones(())
@@ -132,9 +131,6 @@ def test_a_limit_that_is_reached_before_any_proof_leaves_the_raw_adjoints(monkey
     assert not derive(focal, limit=100, z=("N", "K"), t=Index(("N",), "K")).proved
 
 
-# ------------------------------------------------------------------------------------------ a block of document 003
-
-
 def block(X, Q, K, V, W, Fw, b, G, c):
     C = X.shape[0]
     Z = F.layer_norm(X, X.shape[-1:], eps=1e-5)
@@ -222,9 +218,6 @@ def test_equation_17_follows_from_a_users_code(part):
         difference = expanded(lines[left.base].at(left), hidden) - form
         assert any(normal(program.expand(difference, through)) == 0 for through in ((), inner)), text(left)
     assert normal(difference + form / 2) != 0  # half of the last form is not the gradient
-
-
-# ------------------------------------------------------------------------------------------ modules and sizes
 
 
 @pytest.mark.slow

@@ -25,8 +25,6 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.numbers import STYLES
 
-# ---------------------------------------------------------------------------------------- gradients by hand
-
 NOISE = "(K + s**2 * eye(len(y)))"
 RIDGE = "solve(X.T @ X + lam * eye(X.shape[1]), X.T @ y)"
 OUTER = "outer(inv(S) @ (x - m), inv(S) @ (x - m))"
@@ -93,9 +91,6 @@ BY_HAND = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------- facts and refusals
-
-
 @pytest.mark.slow
 def test_facts_are_assumptions_and_their_convention_is_said():
     derivation = derived("gaussian positive definite")
@@ -132,8 +127,6 @@ def test_samples_meet_both_signs_of_a_determinant():
     signs = {np.sign(np.linalg.det(s.inputs["A"].detach().numpy())) for s in derived("log_abs_det").samples}
     assert {1.0, -1.0} <= signs
 
-
-# ---------------------------------------------------------------------------------------- the laws
 
 SIZE = Size("D_of_laws", "i j k l")
 I, J, K, L = (Index(letter, SIZE) for letter in "ijkl")

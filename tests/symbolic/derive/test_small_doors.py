@@ -44,9 +44,6 @@ def test_a_syntax_error_by_hand_has_a_caret(tmp_path, capsys):
     assert lines[2].index("^") - lines[1].index("2") == 5
 
 
-# ------------------------------------------------------------------------------------------------------ time limits
-
-
 @pytest.fixture
 def steps(monkeypatch):
     """A clock that advances by a second whenever it is read."""

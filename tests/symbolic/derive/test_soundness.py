@@ -125,8 +125,6 @@ FAULTS = {
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ conditions on sizes
-
 RESTRICTED = [  # function, its arguments, the condition, and a gradient that is right only where it holds
     (lambda x: (x**2).sum() * (x.shape[0] % 2), X, "N % 2 == 1", "2 * x", "odd N"),
     (lambda x: (x**2).sum() * (len(x) // 2), X, "N % 2 == 0", "N * x", "even N"),
@@ -165,8 +163,6 @@ def test_conditions_of_where_are_read_or_refused():
             conditions_in(wrong, D)
     assert derive(lambda x: x.sum(), "N == 3", x=N)
 
-
-# ----------------------------------------------------------------------------------------------- conditions on values
 
 TIES = "no two numbers that are compared are equal"
 FINITE = "every number that isfinite() is asked about is finite"
@@ -221,9 +217,6 @@ def test_laws_of_symmetric_matrices_are_not_differentiated():
     for wrong in (f"2 * {same}", f"2 * {turned}"):
         assert check(two_squares, hessian={"S": wrong}, **arguments)["S"].verdict != "proved"
     assert hvp(lambda S, x: x @ tt.linalg.solve(S, x), where=positive_definite("S"), S=("N", "N"), x=N)
-
-
-# -------------------------------------------------------------------------------- functions with a backward by hand
 
 
 def with_backward(forward: Callable, backward: Callable) -> type[Function]:
@@ -292,9 +285,6 @@ BACKWARD = {  # name: (function, arguments); one without "wrong" in its name is 
     "rows": (with_backward(rows, of_rows), {"x": ND, "w": ("D", "K")}),
     "wrong: rows without their factor": (with_backward(rows, partial(of_rows, factor=1)), {"x": ND, "w": ("D", "K")}),
 }
-
-
-# --------------------------------------------------------------------------------- planted mistakes, which are noticed
 
 
 def test_a_meaning_that_is_off_by_one_is_noticed(monkeypatch):

@@ -120,9 +120,6 @@ def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):
     assert differs(derive(TRICKS["N == 20"], x=N), TRICKS["N == 20"])
 
 
-# ------------------------------------------------------------------------------------------------ sizes
-
-
 def size_of(name: str, reading: Reading) -> SymInt:
     return reading.number(Size.made.get(name) or Size(name, "n m"))
 
