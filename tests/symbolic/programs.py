@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from types import FunctionType, MappingProxyType
 
+from tinytensor.autograd import Function
 from tinytensor.symbolic import derive
 
 
@@ -15,6 +16,10 @@ def functions_of(space: type) -> dict[str, FunctionType]:
 def programs(space: type, arguments: dict | None = None) -> dict[str, tuple[FunctionType, dict]]:
     """The functions of a class with their arguments, by name."""
     return {name: (fn, arguments or fn.__annotations__) for name, fn in functions_of(space).items()}
+
+
+def with_backward(forward: Callable, backward: Callable) -> type[Function]:
+    return type("Mine", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
 def call(fn: Callable, arguments: dict, where=(), options: dict = MappingProxyType({})) -> Callable:

@@ -232,8 +232,6 @@ def test_each_column_has_a_wrong_entry():
     assert {column for _, column, _ in WRONG.values()} == columns
 
 
-# ---- one more function is one row ------------------------------------------------------------------------------------
-
 n = Size("n", "i j")
 i, j = Index("i", n), Index("j", n)
 x = Array("x", (n,))
@@ -307,8 +305,6 @@ def test_no_other_table_is_keyed_by_functions():
     for planted in ("{exp: 1, log: 2, sin: 3, cos: 4}", "('exp', 'ln', 'sin', 'cos')", "theta | relu | sign | same"):
         assert tables(f"X = {planted}")
 
-
-# ---- operations ------------------------------------------------------------------------------------------------------
 
 SMALL_GRID = (-3.0, -0.75, 0.0, 1.0, 2.5, 40.0)
 

@@ -124,7 +124,6 @@ TABLE = {  # name: (function, arguments, and where)
     "with_outer": (lambda x, y, A: (tt.outer(x, y) * A).sum(), {"x": N, "y": ("K",), "A": ("N", "K")}),
     "with_kron": (lambda A, B, C: (tt.kron(A, B) @ C).sum(), {"A": ("N", "K"), "B": ("M", "L"), "C": ("K*L", "P")}),
     "with_diag": (lambda x, A: tt.trace(tt.diag(x) @ A), {"x": D, "A": DD}),
-    "diagonal_squares": (lambda A: (tt.diag(A) ** 2).sum(), {"A": DD}),
     "upper_part": (lambda A, B: (tt.triu(A) * B).sum(), {"A": DD, "B": DD}),
     "below_diagonal": (lambda A, x: x @ tt.tril(A, -1) @ x, {"A": DD, "x": D}),
     "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),

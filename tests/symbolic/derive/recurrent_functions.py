@@ -334,37 +334,30 @@ def _states(x, h0, W, U, b):
     return states
 
 
+def through_time(name, row, back=lambda U, dz: U @ dz):
+    """A gradient of last_state by hand: the sum of this row of each step for each dz, from the last step back."""
+
+    def by_hand(x, h0, W, U, b, g):
+        h, total, dh = _states(x, h0, W, U, b), 0, g
+        for t in reversed(range(x.shape[0])):
+            dz = (1 - h[t + 1] ** 2) * dh
+            total = total + row(x, h, t)[:, None] * dz
+            dh = back(U, dz)
+        return total
+
+    by_hand.__name__ = name
+    return by_hand
+
+
 class ByHand:
     """Gradients of last_state and all_states."""
 
-    def dW(x, h0, W, U, b, g):
-        h, dW, dh = _states(x, h0, W, U, b), tt.zeros_like(W), g
-        for t in reversed(range(x.shape[0])):
-            dz = (1 - h[t + 1] ** 2) * dh
-            dW = dW + x[t][:, None] * dz
-            dh = U @ dz
-        return dW
-
-    def dU(x, h0, W, U, b, g):
-        h, dU, dh = _states(x, h0, W, U, b), tt.zeros_like(U), g
-        for t in reversed(range(x.shape[0])):
-            dz = (1 - h[t + 1] ** 2) * dh
-            dU = dU + h[t][:, None] * dz
-            dh = dz @ U.T
-        return dU
+    dU_without_transpose = through_time("dU_without_transpose", lambda x, h, t: h[t], lambda U, dz: dz @ U)
 
     def dh0(x, h0, W, U, b, g):
         for h in reversed(_states(x, h0, W, U, b)[1:]):
             g = U @ ((1 - h * h) * g)
         return g
-
-    def dU_of_new_states(x, h0, W, U, b, g):
-        h, dU, dh = _states(x, h0, W, U, b), tt.zeros_like(U), g
-        for t in reversed(range(x.shape[0])):
-            dz = (1 - h[t + 1] ** 2) * dh
-            dU = dU + h[t + 1][:, None] * dz
-            dh = dz @ U.T
-        return dU
 
     def dU_by_falling_indices(x, h0, W, U, b, g):
         h, dU, dh = _states(x, h0, W, U, b), tt.zeros_like(U), g
@@ -372,14 +365,6 @@ class ByHand:
             dz = (1 - h[-1 - t] ** 2) * dh
             dU = dU + h[-2 - t][:, None] * dz
             dh = dz @ U.T
-        return dU
-
-    def dU_without_transpose(x, h0, W, U, b, g):
-        h, dU, dh = _states(x, h0, W, U, b), tt.zeros_like(U), g
-        for t in reversed(range(x.shape[0])):
-            dz = (1 - h[t + 1] ** 2) * dh
-            dU = dU + h[t][:, None] * dz
-            dh = dz @ U
         return dU
 
     def dh0_of_five_steps(x, h0, W, U, b, g):
@@ -411,9 +396,9 @@ class ByHand:
 
 RECURRENT, REFUSED = programs(Recurrent), programs(Refused, XH)
 BY_HAND = [  # name in RECURRENT, argument, wrong gradients of it, and right ones
-    ("last_state", "W", [ByHand.dW_of_last_step], [ByHand.dW]),
-    ("last_state", "U", [ByHand.dU_of_new_states, ByHand.dU_without_transpose],
-     [ByHand.dU, ByHand.dU_by_falling_indices]),
+    ("last_state", "W", [ByHand.dW_of_last_step], [through_time("dW", lambda x, h, t: x[t])]),
+    ("last_state", "U", [through_time("dU_of_new_states", lambda x, h, t: h[t + 1]), ByHand.dU_without_transpose],
+     [through_time("dU", lambda x, h, t: h[t]), ByHand.dU_by_falling_indices]),
     ("last_state", "h0", [ByHand.dh0_of_five_steps, ByHand.dh0_of_first_slope], [ByHand.dh0]),
     ("all_states", "x", [ByHand.dx_of_own_step], [ByHand.dx_of_all]),
     ("horner", "c", [lambda c, x: x ** tt.arange(len(c))], []),

@@ -11,9 +11,8 @@ import tinytensor as tt
 from examples.gradients.functions import rotary
 from tests.symbolic.derive.derived_functions import NORMAL
 from tests.symbolic.derive.recurrent_functions import XH, Recurrent
-from tests.symbolic.programs import programs
+from tests.symbolic.programs import programs, with_backward
 from tinytensor import linalg, nn
-from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, positive_definite, symmetric
 
@@ -85,14 +84,7 @@ def every_other_row(x):
     return h
 
 
-class Wrong(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
+Wrong = with_backward(lambda ctx, x: x * x, lambda ctx, g: g)
 
 
 def square(x):
@@ -263,7 +255,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "weighted mean": (lambda x, w: (w * x).sum() / w.sum(), {"x": N, "w": N}),
     "Hellinger's distance": (lambda x, y: ((x.sqrt() - y.sqrt()) ** 2).sum().sqrt(), XY),
     "Jensen and Shannon": (lambda x, y: (x * (2 * x / (x + y)).log() + y * (2 * y / (x + y)).log()).sum(), XY),
-    "Kullback and Leibler": (lambda x, y: (x * (x / y).log()).sum(), XY),
     "chi-squared": (lambda x, y: ((x - y) ** 2 / (x + y)).sum(), XY),
     "entropy of shares": (lambda x: -(x / x.sum() * (x / x.sum()).log()).sum(), X),
     "odds ratio": (lambda x, y: (x / (1 - x) / (y / (1 - y))).log().sum(), XY),
@@ -272,7 +263,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "maximum": (lambda x: x.maximum(0).sum(), X),
     "prelu": (lambda x: F.prelu(x, tt.tensor(0.25)).sum(), X),
     "sign": (lambda x: (x * x.sign()).sum(), X),
-    "largest": (lambda x: x.max(), X),
     "mask on detached numbers": (lambda x: (x * (x.detach() > 0)).sum(), X),
     "remainder": (lambda x: (x % 1).sum(), X),
     "absolute value": (lambda x: x.abs().sum(), X),
@@ -310,7 +300,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
                                {"x": ND, "y": ND, "z": ND}),
     "three largest": (lambda x: x.topk(3).values.sum(), X),
     "batch of solves": (lambda A, b: linalg.solve(A, b).sum(), {"A": ("B", "D", "D"), "b": ("B", "D")}),
-    "leaky relu": (lambda x: F.leaky_relu(x, 0.1), {"x": ("N", "D")}),
     "floor and remainder": (lambda x: (x - x.floor()) * (x % 0.3), {"x": ("N",)}),
     "product": (lambda x: x.prod(-1), {"x": ("N", "D")}),
     "pad": (lambda x: F.pad(x, (1, 2)), {"x": ("N", "D")}),

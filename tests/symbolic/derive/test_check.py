@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import tinytensor as tt
-from examples.gradients.functions import quadratic, softmax
+from examples.gradients.functions import softmax
 from tests.symbolic.programs import programs
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
@@ -61,7 +61,7 @@ FOCAL = (
     "(sigmoid(z))"
 )
 SOFTMAX, SCORES = "softmax(X @ W, -1)", "softmax(Q @ K.T / d**0.5, -1)"
-FUNCTIONS = programs(ByHand) | {"softmax": (softmax, {"x": ND}), "quadratic": (quadratic, {"x": D, "A": DD})}
+FUNCTIONS = programs(ByHand) | {"softmax": (softmax, {"x": ND})}
 BY_HAND = [  # name in FUNCTIONS, argument; wrong gradients, with words of the message; the right one
     ("classifier", "X",
      {f"{SOFTMAX} @ W.T / N": "the term -W[d, t_n]/N is missing",
@@ -100,8 +100,6 @@ BY_HAND = [  # name in FUNCTIONS, argument; wrong gradients, with words of the m
      {"(g * (x @ W > 0)) @ W.T": "the term ∂𝓛/∂Y_nd is missing", "g + g @ W.T": "is missing",
       "g + (g * (x @ W > 0)) @ W": "is missing"}, ["g + (g * (x @ W > 0)) @ W.T"]),
     ("residual", "W", {"(g * (x @ W > 0)).T @ x": "is missing"}, ["x.T @ (g * (x @ W > 0))"]),
-    ("quadratic", "x", {"2 * A @ x": "at D = 2"}, ["(A + A.T) @ x"]),
-    ("quadratic", "A", {"2 * outer(x, x)": "the factor 1/2 is missing"}, ["outer(x, x)"]),
     ("embedding", "E", {"one_hot(t, V).to(g.dtype).T @ g / N": "the factor N is missing"},
      ["one_hot(t, V).to(g.dtype).T @ g"]),
     ("recurrent", "h", {"(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U": "is missing"},

@@ -23,8 +23,6 @@ from tinytensor.symbolic.index_calculus.quotients import UNDEFINED, Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, vanishes
 
-# ---- the conditions --------------------------------------------------------------------------------------------------
-
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, k = Index("i", n), Index("j", n), Index("k", m)
 p = Index("p", S(3))
@@ -142,9 +140,6 @@ def test_conditions_of_formulas_with_parts_in_common_are_kept():
     fractions = Fractions(Signs())
     pair = [log(a * b) - log(a) - log(b), 2 * log(a * b) - 2 * log(a) - log(b) - log(b)]
     assert [vanishing.vanishes_at_size(f, fractions).hypotheses for f in pair] == [{"logarithm"}] * 2
-
-
-# ---- who makes theorems ----------------------------------------------------------------------------------------------
 
 
 def test_theorems_are_made_by_the_rules_alone():
@@ -348,9 +343,6 @@ def test_a_mistake_in_a_rule_is_noticed(what, monkeypatch):
 def test_a_sum_that_may_be_empty_is_not_above_0():
     over = Index("j", n - 1)
     assert Signs().positive(total(exp(x[j]), j)) and not Signs().positive(total(exp(x[over]), over))
-
-
-# ---- random formulas beside their normal forms -----------------------------------------------------------------------
 
 
 def random_formula(rng: random.Random, indices: list[Index], depth: int) -> Expr:

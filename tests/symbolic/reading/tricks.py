@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 import tinytensor as tt
-from tests.symbolic.programs import functions_of
+from tests.symbolic.programs import functions_of, with_backward
 from tinytensor import nn
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import op
@@ -212,17 +212,9 @@ class Everything(metaclass=Every):
     __match_args__ = ("expr",)
 
 
-class Level(enum.Enum):
-    A = 2.0
-
-
 class Hidden(list):
     def __iter__(self):
         return iter(())
-
-
-class Rows(collections.deque):
-    pass
 
 
 @dataclasses.dataclass
@@ -240,10 +232,6 @@ function.rows = []
 @functools.lru_cache
 def cell():
     return []
-
-
-class Twenty(enum.IntEnum):
-    A = 20
 
 
 class Slots:
@@ -268,10 +256,6 @@ class Lambda(Quiet):
     __exit__ = lambda *error: True  # noqa: E731
 
 
-class Slice(Quiet):
-    __exit__ = slice
-
-
 @functools.lru_cache
 def cached(n):
     return 2.0 * n
@@ -283,16 +267,6 @@ class square:
 
     def kernel(x):
         return x + 1
-
-
-class Clamped(tt.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clamp(max=6)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
 
 
 class Counting(nn.Module):
@@ -362,21 +336,17 @@ class Inside(typing.Protocol):
     expr: int
 
 
-class OfGone:
-    owner, number = gone, 2.0
-
-
 class Defaults:
     def __call__(self, calls=[]):  # noqa: B006
         return len(add(calls, [1.0]))
 
 
-class Identity:
-    __call__ = staticmethod(id)
-
-
-defaults, identity, settings = Defaults(), Identity(), types.ModuleType("settings")
-own_list = type("OwnList", (list,), {"f": id})()
+defaults, settings = Defaults(), types.ModuleType("settings")
+identity = type("Identity", (), {"__call__": staticmethod(id)})()
+own_list, Rows = type("OwnList", (list,), {"f": id})(), type("Rows", (collections.deque,), {})
+Level, Twenty = enum.Enum("Level", {"A": 2.0}), enum.IntEnum("Twenty", {"A": 20})
+OfGone, Slice = type("OfGone", (), {"owner": gone, "number": 2.0}), type("Slice", (Quiet,), {"__exit__": slice})
+Clamped = with_backward(lambda ctx, x: x.clamp(max=6), lambda ctx, g: g)
 settings.rows, builtins_by_name, builtins_in_array = [], ChainMap({"f": id}), np.array([id, None], dtype="O")
 library = types.ModuleType("library")
 library.W, library.math, library.box = np.array([1.0, 2.0]), math, np.array(id, dtype="O")
@@ -1013,29 +983,22 @@ TRICKS = {
     "stack() by another name": lambda x: (lambda join: s(join([x[t] * 2 for t in range(N(x))])))(tt.stack),
     "sum() with a start": lambda x: sum((x[t] ** 2 for t in range(N(x))), 1.0),
     "loop: partial(iadd, rows)": counting(
-        lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])
-    ),
+        lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])),
     "loop: lru_cache": counting(lambda: cell, lambda f: add(f(), [1.0]), lambda f: len(f())),
     "loop: an attribute of a function": counting(lambda: function, lambda f: add(f.rows, [1.0]), lambda f: len(f.rows)),
     "loop: an attribute of a metaclass": counting(
-        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)
-    ),
+        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)),
     "loop: a list that hides": counting(Hidden, lambda rows: add(rows, [1.0]), len),
     "loop: own deque": counting(Rows, lambda rows: add(rows, [1.0]), len),
     "loop: an array of objects": counting(
-        lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])
-    ),
+        lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])),
     "loop: a dataclass in an array": counting(
-        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n
-    ),
+        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n),
     "loop: a scheduler": counting(
         lambda: tt.optim.lr_scheduler.StepLR(tt.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0), step_size=150),
-        lambda scheduler: scheduler.step(),
-        lambda scheduler: 1000 * scheduler.get_last_lr()[0],
-    ),
+        lambda scheduler: scheduler.step(), lambda scheduler: 1000 * scheduler.get_last_lr()[0]),
     "loop: a ModuleList": counting(
-        lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))
-    ),
+        lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))),
     "loop: rows += [1.0] in a helper": counting(list, more, len),
     "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
     "loop: settings of NumPy": counting(lambda: None, lambda _: np.setbufsize(np.getbufsize() + 16), lambda _: 200),
@@ -1057,5 +1020,5 @@ TRICKS = {
     "state.reading": lambda x: s(x) if state.reading else if_(N(x) > 150, x),
     "__exit__ is a lambda": left_by(Lambda),
     "__exit__ is a class": left_by(Slice),
-}
+}  # fmt: skip
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
