@@ -88,10 +88,7 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         ("certificates", certificates.FUNCTIONS),
         ("textbook", derived_functions.FORMS),
         ("matrices", derived_matrices.TABLE),
-        (
-            "equation 17",
-            {"block": (derivations.block, derivations.BLOCK), "head": (derivations.head, derivations.HEAD)},
-        ),
+        ("equation 17", derivations.EQUATION_17),
         ("second", second_functions.CASES),
         ("recurrent", recurrent_functions.RECURRENT),
         ("sizes", {f"{row[0].__name__} {row[1]} {row[2] if row[2:] else ''}": row for row in dependent_sizes.ROWS}),

@@ -8,7 +8,6 @@ import math
 import pkgutil
 import re
 import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,10 +75,6 @@ def number_at(row: Row, arguments: tuple, value=None) -> float:
         return math.nan
 
 
-def points(row: Row) -> Iterator[tuple]:
-    yield from itertools.product(GRID, repeat=row.arguments)
-
-
 def close(a: float, b: float, by: float = 1e-12) -> bool:
     return abs(a - b) <= by * max(1, abs(a), abs(b)) or not (math.isfinite(a) or math.isfinite(b))
 
@@ -144,13 +139,10 @@ def faults(row: Row) -> set[str]:
     engine = ENGINE.get(row.name) or getattr(tt, row.name)
     namespace = {"np": np, "math": math, "statistics": statistics}
     exec(row.helper, namespace)
-    for at in points(row):
-        value = number_at(row, at)
-        if not close(
-            value,
-            engine(*(tt.tensor(a, dtype=tt.float64) for a in at)).item(),
-            1e-7 if row.name in ("erf", "Phi") else 1e-12,
-        ):
+    points = list(itertools.product(GRID, repeat=row.arguments))
+    for at in points:
+        value, by = number_at(row, at), 1e-7 if row.name in ("erf", "Phi") else 1e-12
+        if not close(value, engine(*(tt.tensor(a, dtype=tt.float64) for a in at)).item(), by):
             result.add("value")
         if row.numpy and not close(value, float(eval(row.numpy.format(*map(repr, at)), namespace)), 1e-10):
             result.add("numpy")
@@ -171,7 +163,7 @@ def faults(row: Row) -> set[str]:
                 result.add("needs")
             elif met(row, at) and not slope_is_right(row, at, n):
                 result.add("slope")
-    broken = [at for at in points(row) if not met(row, at)]
+    broken = [at for at in points if not met(row, at)]
     if row.needs and all(is_smooth(row, at, n) for at in broken for n in range(len(at))):
         result.add("needs")
     if row.elementary and sympy.simplify(row.head(X).diff(X) - row.derivative(IN_FORMULAS, row.head(X), (X,))) != 0:

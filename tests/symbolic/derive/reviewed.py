@@ -475,10 +475,7 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
         [], [lambda x, N: share(x, N * (x**2).mean().sqrt())]),
     "lengths, which are rarely 0": (lambda x, y: tt.hypot(x, y).sum(), XY, [], [lambda x, y: share(x, tt.hypot(x, y))]),
 }  # fmt: skip
-NO_SIZES = (
-    *((0,), ("N", 0), ("0",), (-1,), ("N M",), ("N M + 1",), ("2 N",), ("2*M + ",), ("M + 1.5",), ("M - 1",)),
-    ("2*M + f(3)",),
-)
+NO_SIZES = (0, "0", -1, "N M", "N M + 1", "2 N", "2*M + ", "M + 1.5", "M - 1", "2*M + f(3)")
 NO_NAMES = ("np", "math", "statistics", "upstream", "softmax", "lambda", "class")
 REFUSED = {  # what: function, arguments, where, and options
     "a branch by a value": (lambda x: x * 2 if x.sum() > 0 else x, {"x": ND}),
@@ -506,7 +503,7 @@ REFUSED = {  # what: function, arguments, where, and options
     "classes along a product of sizes": (lambda x, t: F.cross_entropy(x.T.reshape(x.shape), t), ROWS),
     "a size": (lambda x: len(x), X),
     "half a size": (lambda x: len(x) / 2, X),
-    **{f"the size {shape}": (lambda x: x.mean(), {"x": shape}) for shape in NO_SIZES},
+    **{f"the size {shape}": (lambda x: x.mean(), {"x": shape}) for shape in (("N", 0), *((n,) for n in NO_SIZES))},
     **{f"an argument called {a}": (lambda **every: sum(every.values()), {a: N}) for a in NO_NAMES},
     "-inf times a number": (lambda S, b: (causal(S) * b).softmax(-1), {"S": NN, "b": ()}),
     "-inf divided": (lambda S, b: (causal(S) / b).logsumexp(-1), {"S": NN, "b": ()}),

@@ -17,6 +17,7 @@ from examples.gradients.functions import focal
 from tests.symbolic.derive import reviewed
 from tests.symbolic.derive.derived_functions import arrays
 from tests.symbolic.derive.second_functions import believe
+from tests.symbolic.programs import call
 from tests.tools.sampling_rate import some
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.derive import adjoints, time_limit
@@ -162,6 +163,7 @@ BLOCK = {
     "c": ("D",),
 }
 HEAD = {"Zp": ("C", "D"), "O": ("D", "V"), "y": Index(("C",), "V")}
+EQUATION_17 = {"block": (block, BLOCK), "head": (head, HEAD)}
 SIZES = {x: size(str(x)) for x in (equations.C, equations.D, equations.H, equations.nK, equations.nF, equations.nV)}
 LABELS = {"F": "Fw", "rhat": "r2", "L": "logits"}  # of equations.py, where the user has other names
 
@@ -194,11 +196,8 @@ def translated(expr: Expr, arrays: dict, indices: dict) -> Expr:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["block", "head"])
 def test_equation_17_follows_from_a_users_code(part):
-    fn, arguments, closed = {
-        "block": (block, BLOCK, equations.block_closed()),
-        "head": (head, HEAD, equations.head_closed()),
-    }[part]
-    derivation = derive(fn, **arguments)
+    closed = equations.block_closed() if part == "block" else equations.head_closed()
+    derivation = call(*EQUATION_17[part])()
     assert derivation.proved
     derived = derivation.derived
     names = [*derived.trace.arrays.values(), *[line.name for line in derived.forward]]

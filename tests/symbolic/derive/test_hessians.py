@@ -9,6 +9,7 @@ import tinytensor as tt
 from tests.symbolic.derive.derived_functions import arrays
 from tests.symbolic.derive.second_functions import CASES, REGRESSION, N, believe, derived, logistic, plant_factor
 from tinytensor.autograd import grad
+from tinytensor.autograd.functional import jacobian
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Hessian, Index, Jacobian, check, derive
 from tinytensor.symbolic.derive import second, second_samples
@@ -18,19 +19,15 @@ from tinytensor.symbolic.index_calculus.formulas import derivative
 from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 
-def engine_block(fn, values: dict, first: str | None, other: str) -> np.ndarray:
-    """A block by loops over backward passes: a row for each entry of the gradient, or of the result."""
-    result = fn(**values)
-    if first is not None:
-        (result,) = grad(result, [values[first]], create_graph=True)
-    rows = []
-    for entry in result.reshape(-1):
-        if entry.requires_grad:
-            (row,) = grad(entry, [values[other]], retain_graph=True, materialize_grads=True)
-            rows.append(row.detach().numpy())
-        else:
-            rows.append(np.zeros(values[other].shape))
-    return np.reshape(rows, (*result.shape, *values[other].shape))
+def engine_block(fn, values: dict, row: str | None, column: str) -> np.ndarray:
+    """A block by a loop over backward passes: a row for each entry of the gradient, or of the result."""
+
+    def differentiated(x):
+        result = fn(**values | {column: x})
+        leaf = x if row == column else values.get(row)
+        return result if row is None else grad(result, [leaf], create_graph=True, materialize_grads=True)[0]
+
+    return jacobian(differentiated, values[column]).numpy()
 
 
 @pytest.mark.one_in(20)

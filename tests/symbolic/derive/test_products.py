@@ -59,9 +59,11 @@ def product(name: str) -> Products:
     return of_product(fn, *[of] * bool(of), wrt=wrt, **arguments)
 
 
-def directions(p: Products, inputs: dict, seed: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return {n: rng.normal(size=inputs[n].shape) for n in p.wrt}
+def evaluated(p: Products, numbers: tuple[int, ...], seed: int) -> tuple[dict, dict, dict]:
+    """Arguments of these sizes, directions, and the values of the program."""
+    rng, inputs = np.random.default_rng(seed), arrays(p.derivation, numbers, seed)
+    along = {n: rng.normal(size=inputs[n].shape) for n in p.wrt}
+    return inputs, along, p.evaluate(**inputs, **{f"{n}_dot": x for n, x in along.items()})
 
 
 @pytest.mark.slow
@@ -69,9 +71,7 @@ def directions(p: Products, inputs: dict, seed: int) -> dict[str, np.ndarray]:
 def test_values_are_those_of_autograd_functional_at_three_sizes(name):
     p, (of_product, fn, _, wrt, *_) = product(name), LINES[name]
     for seed, numbers in enumerate([(2, 4, 2, 3), (3, 2, 4, 2), (1, 6, 3, 1)]):
-        inputs = arrays(p.derivation, numbers, seed)
-        along = directions(p, inputs, seed)
-        values = p.evaluate(**inputs, **{f"{n}_dot": x for n, x in along.items()})
+        inputs, along, values = evaluated(p, numbers, seed)
         constants = {n: tt.tensor(x) for n, x in inputs.items() if n not in wrt}
 
         def of_moving(*moving):
@@ -93,9 +93,7 @@ def test_gauss_newton_is_the_product_of_three_matrices(name):
     p, (_, fn, _, wrt, *_) = product(name), LINES[name]
     activation = tt.tanh if fn is mlp else tt.relu
     for seed, numbers in enumerate([(2, 3, 2, 3), (3, 2, 1, 2), (1, 4, 3, 1)]):
-        inputs = arrays(p.derivation, numbers, seed)
-        along = directions(p, inputs, seed)
-        values = p.evaluate(**inputs, **{f"{n}_dot": x for n, x in along.items()})
+        inputs, along, values = evaluated(p, numbers, seed)
         last = tt.tensor(inputs["Y" if fn is mlp else "t"])
         X, W, V = (tt.tensor(inputs[n]) for n in ("X", "W", "V"))
         loss = (lambda z: ((z - last) ** 2).mean()) if fn is mlp else (lambda z: F.cross_entropy(z, last))  # noqa: B023

@@ -66,9 +66,8 @@ def differs(derivation, fn) -> list[int]:
 
 def test_what_cannot_be_read_is_refused_with_its_line():
     lines = "(tricks.py", "(<string>", "another call would differ"
-    assert [
-        n for n, entry in TRICKS_SAID.items() if not entry["text"] and not any(x in entry["verdict"] for x in lines)
-    ] == []
+    refused = {name: entry["verdict"] for name, entry in TRICKS_SAID.items() if not entry["text"]}
+    assert [name for name, verdict in refused.items() if not any(line in verdict for line in lines)] == []
 
 
 def test_a_size_that_must_be_a_multiple_is_a_condition():
