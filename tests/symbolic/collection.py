@@ -129,9 +129,6 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for name, (fn, arguments, block, right, wrong) in hessians.BY_HAND.items():
         keyword = "jacobian" if isinstance(block, str) else "hessian"
         yield "blocks", with_hands(name, call(fn, arguments), wrong, right, block, keyword)
-    for fn, arguments, hand in hessians.SOMEWHERE:
-        name = next(iter(next(iter(hand.values())).values()))
-        yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]
 
 
 def cases() -> dict[str, Case]:

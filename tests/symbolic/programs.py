@@ -13,9 +13,9 @@ def functions_of(space: type) -> dict[str, FunctionType]:
     return {name: value for name, value in vars(space).items() if isinstance(value, FunctionType)}
 
 
-def programs(space: type, arguments: dict | None = None) -> dict[str, tuple[FunctionType, dict]]:
-    """The functions of a class with their arguments, by name."""
-    return {name: (fn, arguments or fn.__annotations__) for name, fn in functions_of(space).items()}
+def programs(space: type, arguments: dict | None = None, *where) -> dict[str, tuple]:
+    """The functions of a class with their arguments, by name, and what is known where they are called."""
+    return {name: (fn, arguments or fn.__annotations__, *where) for name, fn in functions_of(space).items()}
 
 
 def with_backward(forward: Callable, backward: Callable) -> type[Function]:

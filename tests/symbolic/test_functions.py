@@ -67,10 +67,10 @@ exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin |
 """
 
 
-def number_at(row: Row, arguments: tuple, value=None) -> float:
+def number_at(row: Row, arguments: tuple) -> float:
     """The value of a row; NaN where there is none."""
     try:
-        return float((value or row.value)(*arguments))
+        return float(row.value(*arguments))
     except (ValueError, ZeroDivisionError):
         return math.nan
 
@@ -121,9 +121,8 @@ def coq_lemma(row: Row) -> str:
     needed = "".join(conditions[key] for key in row.needs)
     slope = row.derivative(IN_COQ, Term(row.coq, (x,)), (x,))
     slope = text(slope if isinstance(slope, Term) else number(str(slope)), str)
-    return (
-        f"Lemma {row.coq}_derive : forall x, {needed}is_derive {row.coq} x {slope if slope == '0' else f'({slope})'}."
-    )
+    slope = slope if slope == "0" else f"({slope})"
+    return f"Lemma {row.coq}_derive : forall x, {needed}is_derive {row.coq} x {slope}."
 
 
 def slope_is_right(row: Row, at: tuple, n: int) -> bool:
