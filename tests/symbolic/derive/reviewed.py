@@ -18,7 +18,7 @@ from tinytensor.symbolic import Index, positive_definite, symmetric
 
 N, D, T, NUMBER, CLASS = ("N",), ("D",), ("T",), (), Index(("N",), "K")
 ND, DD, KK, NN, NK, NM, TK = ("N", "D"), ("D", "D"), ("K", "K"), ("N", "N"), ("N", "K"), ("N", "M"), ("T", "K")
-DK, DH, HK, Td, ROTATED = ("D", "K"), ("D", "H"), ("H", "K"), ("T", "d"), ("T", "K*2")
+DK, DH, HK, Td, MD, ROTATED = ("D", "K"), ("D", "H"), ("H", "K"), ("T", "d"), ("M", "D"), ("T", "K*2")
 EVEN = "N % 2 == 0"
 ROWS = {"x": ND, "t": Index(N, "D")}
 SECOND = {"order": 2}
@@ -35,13 +35,6 @@ def odd(n):
 
 def standard(x):
     return (x - x.mean()) / x.std(correction=0)
-
-
-def discrepancy(x, y):
-    def kernel(a, b):
-        return (-((a[:, None] - b) ** 2).sum(-1) / 2).exp().mean()
-
-    return kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)
 
 
 class Net(nn.Module):
@@ -220,6 +213,12 @@ class Reviewed:
         s = A.sum(-1)
         return (s * s).mean()
 
+    def discrepancy(x: ND, y: MD):
+        def kernel(a, b):
+            return (-((a[:, None] - b) ** 2).sum(-1) / 2).exp().mean()
+
+        return kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)
+
     def softmax_of_numpy(x: ND):
         e = np.exp(x - np.max(x, axis=-1, keepdims=True))
         return e / np.sum(e, axis=-1, keepdims=True)
@@ -284,7 +283,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "variational bound": (lambda m, s: -0.5 * (1 + s - m**2 - s.exp()).sum(-1).mean(), {"m": ND, "s": ND}),
     "zero-inflated Poisson": (lambda x, y: -(y + (1 - y) * (-x.exp()).exp()).log().sum(), XY),
     "Gaussian kernel": (lambda x, s: (-((x[:, None] - x) ** 2).sum(-1) / (2 * s * s)).exp().sum(), {"x": ND, "s": ()}),
-    "mean discrepancy": (discrepancy, {"x": ND, "y": ("M", "D")}),
     "principal components": (lambda X, W: ((X - X @ W @ W.T) ** 2).sum(), {"X": ND, "W": ("D", "K")}),
     "Gaussian process": (lambda A, y: y @ linalg.solve(A, y) + tt.logdet(A), {"A": NN, "y": N}, positive_definite("A")),
     "fixed point": (lambda A, b: (linalg.solve(tt.eye(len(b)) - A, b) ** 2).sum(), {"A": DD, "b": ("D",)}),

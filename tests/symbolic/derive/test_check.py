@@ -9,6 +9,7 @@ import pytest
 import tinytensor as tt
 from examples.gradients.functions import softmax
 from tests.symbolic.programs import programs
+from tests.tools.packages import missing
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
 
@@ -137,9 +138,8 @@ def test_constants_of_one_name_are_not_taken_for_each_other():
 def test_refutation_can_be_repeated(size):
     """At the numbers that it prints the two gradients have the values that it prints."""
     text = str(check(lambda a: (a**3).sum(), {"a": "3 * a**2 + (a.sum() > 0) * a"}, a=(size, size)))
-    where, derivative, by_hand, numbers = re.search(
-        r"entry \[(.*)\]: the derivative is (\S+), by hand (\S+) \(a = (.*)\)\n", text
-    ).groups()
+    words = r"entry \[(.*)\]: the derivative is (\S+), by hand (\S+) \(a = (.*)\)\n"
+    where, derivative, by_hand, numbers = re.search(words, text).groups()
     if size > 7:
         assert numbers.count("...") and len(numbers) < 600
         return
@@ -148,3 +148,33 @@ def test_refutation_can_be_repeated(size):
     at = tuple(map(int, where.split(",")))
     assert f"{a.grad[at].item():.6g}" == derivative
     assert f"{(a.grad + (a.sum() > 0) * a)[at].item():.6g}" == by_hand != derivative
+
+
+def test_functions_of_pytorch_are_derived_and_checked():
+    torch = pytest.importorskip("torch", reason=missing("torch"))
+
+    def loss(X, W, t):
+        return torch.nn.functional.cross_entropy(X @ W, t)
+
+    class Right(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return torch.matmul(torch.square(x), w)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return 2 * x * torch.matmul(g, w.t()), torch.square(x).t() @ g
+
+    class Wrong(Right):
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return x * torch.matmul(g, w.t()), torch.square(x).t() @ g
+
+    assert derive(loss, X=ND, W=DK, t=CLASS).proved
+    assert check(Right, x=ND, w=DK)
+    verdict = check(Wrong, x=ND, w=DK)
+    assert verdict["w"]
+    assert "the factor 2 is missing" in str(verdict["x"])

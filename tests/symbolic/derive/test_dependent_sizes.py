@@ -64,7 +64,6 @@ ROWS = [  # function, arguments, and where
     (_conv(stride=2), {"x": WIDE, "w": ("O", "C", 3)}),
     (_conv(stride=2, padding=1), {"x": ("N", "C", "2*M+2"), "w": ("O", "C", 3)}),
     (_conv(stride=2), {"x": NCL, "w": ("O", "C", 3)}),  # refused, with the size that is meant
-    (windows, {"x": ("N",), "w": ("K",)}, "N >= K"),
     (convolution_of_a_plane, PLANE, ("H >= K", "W >= M")),
     (moving_mean, {"x": ("N",)}),
     (largest_of_pairs, {"x": ("N",)}, "N % 2 == 0"),

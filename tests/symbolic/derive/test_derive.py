@@ -15,7 +15,7 @@ from derivations import equations
 from examples.gradients import functions as examples
 from examples.gradients.functions import focal
 from tests.symbolic.derive import reviewed
-from tests.symbolic.derive.derived_functions import arrays
+from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays
 from tests.symbolic.derive.second_functions import believe
 from tests.symbolic.programs import call
 from tests.tools.sampling_rate import some
@@ -108,9 +108,8 @@ def test_a_limit_that_is_reached_while_lines_are_shortened_leaves_a_proof(monkey
     made = []
     monkeypatch.setattr(adjoints, "simplifier_of", lambda *args: made.extend(args) or slow)
     monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: seconds[0])
-    derivation = derive(
-        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), limit=100, x=("N", "D"), w=("D",), b=("D",)
-    )
+    fn, arguments = FUNCTIONS["layer norm"]
+    derivation = derive(fn, limit=100, **arguments)
     assert seconds[0] in range(44, 47) and len(lines) == simple  # 0.6 of the time of formulas, which is 3/4 of all
     assert derivation.verdict == "proved for any size"
 

@@ -163,13 +163,10 @@ def test_a_wrong_delta_of_a_jacobian_is_not_shown(monkeypatch):
 @pytest.mark.parametrize("name", ["logistic regression", "ridge", "norm", "softmax", "Poisson regression"])
 def test_matrix_forms_have_the_values_of_the_blocks(name):
     d = derived(name)
-    (block, one) = next((b, one) for b, one in d.blocks.items() if d.in_matrices(one) is not None)
+    block, form = next((b, form) for b, line in d.blocks.items() if (form := d.in_matrices(line)) is not None)
     inputs = arrays(d.derivation, (4, 3))
     space: dict = {"np": np, "size": SimpleNamespace(N=4, D=3)}
-    body = d.source().replace(
-        "    return {", f"    matrix = {d.in_matrices(one).right.code}\n    return {{'form': matrix, "
-    )
-    exec(body, space)
+    exec(d.source().replace("    return {", f"    return {{'form': {form.right.code}, "), space)
     results = space["value_and_gradients"](**inputs)
     np.testing.assert_allclose(results["form"], results[block], rtol=1e-9, atol=1e-12)
 

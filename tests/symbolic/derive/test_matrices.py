@@ -96,9 +96,8 @@ BY_HAND = [
 @pytest.mark.slow
 def test_facts_are_assumptions_and_their_convention_is_said():
     derivation = derived("gaussian positive definite")
-    assert any(
-        "S is symmetric and positive definite; its gradient is that of all entries" in a for a in derivation.assumptions
-    )
+    said = "S is symmetric and positive definite; its gradient is that of all entries"
+    assert any(said in assumption for assumption in derivation.assumptions)
     assert "where" not in derivation.verdict  # a positive definite matrix is regular, and its determinant above 0
     plain = derived("gaussian")
     assert "every matrix that is inverted is regular" in plain.value_conditions

@@ -141,14 +141,10 @@ def test_what_does_not_fit_is_refused():
         p.evaluate(**inputs, w_dot=np.ones(3))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Hessian of a norm",
-        "directional derivative of softmax",
-        pytest.param("Gauss-Newton of two layers", marks=pytest.mark.slow),
-    ],
-)
+NOTICED = "Hessian of a norm", "directional derivative of softmax", "Gauss-Newton of two layers"
+
+
+@pytest.mark.parametrize("name", NOTICED)
 def test_a_wrong_line_is_not_shown_and_noticed_by_numbers(name, monkeypatch):
     plant_factor(monkeypatch)
     assert product.__wrapped__(name).proved

@@ -64,11 +64,8 @@ def test_state_that_is_left_out_is_not_proved(monkeypatch):
     lstm = examples.TABLE["lstm"]
     assert derive(lstm.function, **lstm.arguments)  # sums as states are right, too
     definition = recurrences.Recurrence.definition
-    monkeypatch.setattr(
-        recurrences.Recurrence,
-        "definition",
-        property(lambda self: definition.fget(self)._replace(right=definition.fget(self).right.args[0])),
-    )
+    wrong = property(lambda self: definition.fget(self)._replace(right=definition.fget(self).right.args[0]))
+    monkeypatch.setattr(recurrences.Recurrence, "definition", wrong)
     assert not derivation_of.__wrapped__("last_state")
 
 

@@ -383,9 +383,6 @@ class Questions:
         except BaseException:
             return s(x)
 
-    def by_type(x):
-        return if_(type(N(x)) is int, x)
-
     def in_thread(x):
         values = []
         thread = threading.Thread(target=lambda: values.append(x.max().item()))
@@ -761,12 +758,6 @@ class Loops:
             h = h * 2
         return h
 
-    def remainder_of_step(x):
-        h = tt.zeros((), dtype=tt.float64)
-        for t in range(len(x)):
-            h = h + x[t] * (t % 150)
-        return h
-
 
 TRICKS = {
     **functions_of(Questions),
@@ -802,6 +793,7 @@ TRICKS = {
     "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
     "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
     "operator.index(N)": lambda x: if_(operator.index(N(x)) == 20, x),
+    "type(N) is int": lambda x: if_(type(N(x)) is int, x),
     "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
     "N & 64": lambda x: if_(N(x) & 64, x),
     "N >> 8": lambda x: if_(N(x) >> 8, x),
@@ -925,6 +917,7 @@ TRICKS = {
     "loop: a deque": held(lambda: collections.deque([1.0, 2.0]), lambda w: w.rotate(1), lambda w: w[0]),
     "loop: an array": held(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: float(w[0])),
     "loop: a tensor in a tuple": held(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
+    "loop: t % 150": looped(lambda h, x, t: h + x[t] * (t % 150)),
     "loop: t == 450": looped(lambda h, x, t: h + x[t] * (2.0 if t == 450 else 1.0)),
     "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
     "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),
