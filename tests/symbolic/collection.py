@@ -63,8 +63,8 @@ class Case:
     words: str = ""
 
 
-def name_of(one) -> str:
-    return one if isinstance(one, str) else getattr(one, "__name__", str(one))
+def name_of(value) -> str:
+    return value if isinstance(value, str) else getattr(value, "__name__", str(value))
 
 
 def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
@@ -208,9 +208,9 @@ def report(before: dict[str, dict], after: dict[str, dict], wrong: set[str]) -> 
         old, new = before.get(name, {}), after.get(name, {})
         lines += [f"{what:<11} {name}"] if what else []
         if old.get("verdict") != new.get("verdict"):
-            lines += [f"    {sign} {one['verdict']}" for sign, one in (("-", old), ("+", new)) if one]
+            lines += [f"    {sign} {entry['verdict']}" for sign, entry in (("-", old), ("+", new)) if entry]
         if what not in ("", "new", "gone"):
-            texts = (one["text"].splitlines() for one in (old, new))
+            texts = (entry["text"].splitlines() for entry in (old, new))
             lines += [f"    {line}" for line in difflib.unified_diff(*texts, lineterm="", n=1)][2:]
     pairs = {n: (before[n]["seconds"], after[n]["seconds"]) for n in after if n in before}
     slower = {n: (a, b) for n, (a, b) in pairs.items() if b > 1.5 * a and b > a + 0.1}

@@ -106,8 +106,8 @@ def is_smooth(row: Row, at: tuple, n: int) -> bool:
 
 def shown(row: Row) -> bool:
     """Has it the texts of SHOWN?"""
-    rows = (one.split() for one in re.split(r"\s\|\s", SHOWN.strip()))
-    wanted, wanted_tex = next((one[1], one[2]) for one in rows if one[0] == row.name)
+    rows = (entry.split() for entry in re.split(r"\s\|\s", SHOWN.strip()))
+    wanted, wanted_tex = next((entry[1], entry[2]) for entry in rows if entry[0] == row.name)
     blanks = ",".join(["{}"] * row.arguments)
     wanted += "" if "{}" in wanted else f"({blanks})"
     wanted_tex += "" if "{}" in wanted_tex else rf"\left({blanks}\right)"
@@ -233,7 +233,7 @@ def sinh():
     slope = lambda of, y, x: of.sqrt(y**2 + 1)  # noqa: E731
     yield enter("sinh", value=math.sinh, slope=slope, parity=-1, elementary=True, coq="sinh")
     row = TABLE.pop("sinh")
-    for head in [head for head, own in HEADS.items() if own is row]:
+    for head in [head for head, column in HEADS.items() if column is row]:
         del HEADS[head]
     opaque.cache_clear()
 
@@ -263,8 +263,8 @@ def test_one_row_gives_zero_tests_and_exact_scalars(sinh):
     assert vanishes_at_size(opaque("sinh")(z).diff(z) ** 2 - 1 - opaque("sinh")(z) ** 2)
     with Field(seed=1) as field:
         variable = field.draw(0.5)
-        one, other = variable._apply("sinh"), (-variable)._apply("sinh")
-        assert one.equals(-other) and (one.tangent + other.tangent) % field.prime == 0
+        left, right = variable._apply("sinh"), (-variable)._apply("sinh")
+        assert left.equals(-right) and (left.tangent + right.tangent) % field.prime == 0
 
 
 def test_one_row_gives_a_derivation(sinh, monkeypatch):
@@ -285,12 +285,12 @@ def tables(text: str) -> list[str]:
     names = set(TABLE) | {row.coq for row in TABLE.values() if row.coq}
     parts = [[getattr(m, "id", getattr(m, "value", None)) for m in members(node)] for node in ast.walk(ast.parse(text))]
     known = [[name for name in part if isinstance(name, str) and name in names] for part in parts]
-    return [" ".join(one) for one in known if len(one) > 3]
+    return [" ".join(part) for part in known if len(part) > 3]
 
 
 def test_no_other_table_is_keyed_by_functions():
     files = {path: path.read_text("utf-8") for path in Path(functions.__file__).parents[1].rglob("*.py")}
-    lists = {path.name: one for path, text in files.items() if (one := tables(text))}
+    lists = {path.name: names for path, text in files.items() if (names := tables(text))}
     # the operations with their formulas, and measured seconds of operations
     assert lists == {"elementwise.py": ["relu absolute log sign"]}
     for planted in ("{exp: 1, log: 2, sin: 3, cos: 4}", "('exp', 'ln', 'sin', 'cos')", "theta | relu | sign | same"):

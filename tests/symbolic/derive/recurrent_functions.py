@@ -48,8 +48,8 @@ class Recurrent:
 
     def horner(c: N, x: NUMBER):
         y = 0
-        for one in c:
-            y = y * x + one
+        for coefficient in c:
+            y = y * x + coefficient
         return y
 
     def horner_from_the_end(c: N, x: M):
@@ -78,8 +78,8 @@ class Recurrent:
 
     def running_mean(x: T):
         s, means = 0.0, []
-        for t, one in enumerate(x):
-            s = s + one
+        for t, row in enumerate(x):
+            s = s + row
             means.append(s / (t + 1))
         return tt.stack(means)
 
@@ -158,8 +158,8 @@ class Recurrent:
         return m
 
     def two_inputs(x: TD, y: TD, h: D):
-        for one, other in zip(x, y):
-            h = h * one + other
+        for left, right in zip(x, y):
+            h = h * left + right
         return h
 
     def scaled_steps(h: N, a: N, steps: K):
@@ -232,8 +232,8 @@ class Refused:
     """Functions of x and h, whose sizes are XH."""
 
     def late_step_twice(x, h):
-        for t, one in enumerate(x):
-            h = h * one * (1 + (t >= 150))
+        for t, row in enumerate(x):
+            h = h * row * (1 + (t >= 150))
         return h.sum()
 
     def odd_steps(x, h):

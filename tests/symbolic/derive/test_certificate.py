@@ -60,9 +60,9 @@ def values(text: str, names: dict) -> dict:
     """The value of each definition, a function of its indices if it has some: what `certify` computes."""
     types, known = {}, {}
     for name, x in names.items():
-        whole = np.issubdtype(np.asarray(x).dtype, np.integer)
-        read = int if whole else iv.mpf
-        types[name] = "nat -> " * np.ndim(x) + ("nat" if whole else "R")
+        is_integer = np.issubdtype(np.asarray(x).dtype, np.integer)
+        read = int if is_integer else iv.mpf
+        types[name] = "nat -> " * np.ndim(x) + ("nat" if is_integer else "R")
         known[name] = partial(lambda x, read, *at: read(x[at]), x, read) if np.ndim(x) else read(np.asarray(x).item())
     for name, (indices, formula) in definitions(text).items():
         value = Reader(formula, types | dict.fromkeys(indices, "nat"), Definitions({})).whole()
@@ -168,7 +168,7 @@ def test_page_shows_what_is_written(tmp_path, monkeypatch, capsys):
     text = capsys.readouterr().out
     assert (tmp_path / "log_sum_exp.v").read_text() + "\n" == text
     blocks = re.findall(r"```coq\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6 and [one for one in blocks if one not in text] == []
+    assert len(blocks) == 6 and [block for block in blocks if block not in text] == []
 
 
 def test_names_of_coq_are_no_names_of_a_certificate():

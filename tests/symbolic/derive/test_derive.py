@@ -206,9 +206,9 @@ def test_equation_17_follows_from_a_users_code(part):
         program.let(line.left, line.right)
     inner = {line.name for group in derived.groups if group.closed for line in group.lines}
     forms = []
-    for entry, one in closed.items():
+    for entry, line in closed.items():
         indices = {}
-        forms.append((translated(entry, arrays, indices), translated(one.form, arrays, indices)))
+        forms.append((translated(entry, arrays, indices), translated(line.form, arrays, indices)))
     stated = {left.base for left, _ in forms}
     lines = derived.raw | derived.adjoints  # those that are shown are proved equal to the others
     hidden = [line for name, line in lines.items() if name not in stated]

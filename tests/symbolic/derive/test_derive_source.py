@@ -23,10 +23,10 @@ def engine(fn, arguments: dict[str, np.ndarray], upstream: np.ndarray | None = N
     return {"value": value.detach().numpy(), **gradients}
 
 
-def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
-    assert one.keys() == other.keys()
-    assert {n: x.shape for n, x in one.items()} == {n: x.shape for n, x in other.items()}
-    return max(float(np.abs(one[n] - other[n]).max()) for n in one)
+def difference(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> float:
+    assert left.keys() == right.keys()
+    assert {n: x.shape for n, x in left.items()} == {n: x.shape for n, x in right.items()}
+    return max(float(np.abs(left[n] - right[n]).max()) for n in left)
 
 
 @pytest.mark.parametrize("name", ["largest", "first largest", "softmax_by_hand"])
@@ -44,8 +44,8 @@ def test_every_program_runs_alone(tmp_path):
         (tmp_path / f"part{n}.py").write_text(derived(name).source())
     inputs = {}
     for n, name in enumerate(names):
-        own = arrays(derived(name), ODD[0])
-        inputs |= {f"{n}/{k}": x for k, x in (own | tables(derived(name)._program)).items()}
+        inputs_of = arrays(derived(name), ODD[0])
+        inputs |= {f"{n}/{k}": x for k, x in (inputs_of | tables(derived(name)._program)).items()}
     np.savez(tmp_path / "given.npz", **inputs)
     run = """
 import sys, importlib
@@ -54,9 +54,9 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 given, found = dict(np.load("given.npz")), {}
 for n in range(int(sys.argv[2])):
-    own = {k.split("/")[1]: x for k, x in given.items() if k.startswith(f"{n}/")}
+    inputs_of = {k.split("/")[1]: x for k, x in given.items() if k.startswith(f"{n}/")}
     program = importlib.import_module(f"part{n}").value_and_gradients
-    found |= {f"{n}/{k}": x for k, x in program(**own).items()}
+    found |= {f"{n}/{k}": x for k, x in program(**inputs_of).items()}
 np.savez("found.npz", **found)
 """
     command = [sys.executable, "-c", run, str(tmp_path), str(len(names))]

@@ -39,9 +39,9 @@ def test_blocks_are_those_of_backward_at_three_sizes(name):
         inputs = arrays(d.derivation, numbers, seed)
         values = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
         results = d.evaluate(**inputs)
-        for first, other in d.blocks:
-            wanted = engine_block(CASES[name][0], values, first if isinstance(d, Hessian) else None, other)
-            np.testing.assert_allclose(results[first, other], wanted, rtol=1e-9, atol=1e-9)
+        for row, column in d.blocks:
+            wanted = engine_block(CASES[name][0], values, row if isinstance(d, Hessian) else None, column)
+            np.testing.assert_allclose(results[row, column], wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.one_in(8)
@@ -52,11 +52,11 @@ def test_blocks_are_the_plain_derivative_of_the_plain_derivative(name):
     """The proof goes line by line; here the gradient is written in arguments alone, and differentiated as a whole."""
     d = derived(name)
     raw, forward = d.derived.raw, d.derived.forward
-    for (first, _), one in d.blocks.items():
-        line = raw[adjoint(d.derived.trace.arrays[first])]
-        whole = expanded(expanded(line.at(one.of), list(raw.values())), forward)
-        shown = expanded(expanded(one.right, list(d.derived.adjoints.values())), forward)
-        assert vanishes([derivative(whole, one.by) - shown], d.derived.facts) is not None
+    for (row, _), block in d.blocks.items():
+        line = raw[adjoint(d.derived.trace.arrays[row])]
+        gradient = expanded(expanded(line.at(block.of), list(raw.values())), forward)
+        shown = expanded(expanded(block.right, list(d.derived.adjoints.values())), forward)
+        assert vanishes([derivative(gradient, block.by) - shown], d.derived.facts) is not None
 
 
 LOGISTIC = "(lambda p: {})((X @ w).sigmoid())"

@@ -106,7 +106,7 @@ def test_facts_are_assumptions_and_their_convention_is_said():
 def test_a_fact_may_be_text():
     for where in ("symmetric(A)", ['symmetric("A")', "D > 1"]):
         derivation = derive(quadratic, where=where, x=D, A=DD)
-        assert derivation and any(one.startswith("A is symmetric") for one in derivation.assumptions)
+        assert derivation and any(assumption.startswith("A is symmetric") for assumption in derivation.assumptions)
     assert repr(positive_definite("S")) == 'positive_definite("S")'
 
 
@@ -215,8 +215,8 @@ def test_numbers_refute_a_law_where_it_does_not_hold(monkeypatch):
 def test_exact_numbers_contradict_a_law_where_it_does_not_hold(monkeypatch):
     monkeypatch.setattr(matrix_laws, "is_symmetric", lambda matrix: True)
     monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
-    one = check(trace_of_inverse, {"A": "-linalg.inv(A) @ linalg.inv(A)"}, A=DD)["A"]
-    assert one.verdict == "undecided" and "in exact numbers the difference is" in one.why
+    checked = check(trace_of_inverse, {"A": "-linalg.inv(A) @ linalg.inv(A)"}, A=DD)["A"]
+    assert checked.verdict == "undecided" and "in exact numbers the difference is" in checked.why
 
 
 def test_a_matrix_form_is_typeset():

@@ -82,8 +82,8 @@ def test_values_are_those_of_autograd_functional_at_three_sizes(name):
             of_moving, moving, tuple(tt.tensor(along[n]) for n in wrt)
         )
         wanted = [x.numpy() for x in result] if of_product is hvp else [result.numpy()]
-        for one, name_of_result in zip(wanted, p.products, strict=True):
-            np.testing.assert_allclose(values[name_of_result], one, rtol=1e-9, atol=1e-9)
+        for product_of_engine, name_of_result in zip(wanted, p.products, strict=True):
+            np.testing.assert_allclose(values[name_of_result], product_of_engine, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -102,8 +102,8 @@ def test_gauss_newton_is_the_product_of_three_matrices(name):
         J = tt.autograd.functional.jacobian(lambda W, V: activation(X @ W) @ V, (W, V))  # noqa: B023
         J = np.concatenate([x.numpy().reshape(z.numel(), -1) for x in J], 1)
         v = np.concatenate([along[n].ravel() for n in wrt])
-        own = np.concatenate([values[n].ravel() for n in wrt])
-        np.testing.assert_allclose(own, J.T @ H @ J @ v, rtol=1e-8, atol=1e-10)
+        ours = np.concatenate([values[n].ravel() for n in wrt])
+        np.testing.assert_allclose(ours, J.T @ H @ J @ v, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.one_in(40)

@@ -108,10 +108,10 @@ FALSE = [
 ]
 
 
-def number(formula: Expr, one: float, other: float) -> float | None:
+def number(formula: Expr, left: float, right: float) -> float | None:
     """The value at entries of these numbers; None if there is none."""
     try:
-        result = value(formula, {n: 1, i: 1, x: {(0,): one}, y: {(0,): other}})
+        result = value(formula, {n: 1, i: 1, x: {(0,): left}, y: {(0,): right}})
     except (ZeroDivisionError, ValueError):
         return None
     return None if isinstance(result, complex) else float(result)
@@ -126,8 +126,8 @@ def holds(theorem: Theorem, point: tuple[float, float]) -> bool:
 def test_a_lost_condition_proves_what_is_wrong(row, monkeypatch):
     formula, conditions, point = row
     assert holds(vanishes([formula]), point)
-    whole = vanishing._hypotheses
-    monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (own := whole(*a)) is None else own - conditions)
+    hypotheses = vanishing._hypotheses
+    monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (h := hypotheses(*a)) is None else h - conditions)
     assert not holds(vanishes([formula]), point)
 
 
@@ -204,7 +204,7 @@ DIFFERENTIABLE = [  # formula, the conditions under which it has a value, and th
 def faults(rules) -> set[str]:
     """What a module with the rules of vanishing.py gets wrong."""
     result = set()
-    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((one, set()) for one in UNCONDITIONAL), *BY_CASES]:
+    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((f, set()) for f in UNCONDITIONAL), *BY_CASES]:
         theorem = rules.vanishes([formula])
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
     for formula, conditions, _ in CONDITIONS[:7]:  # by fractions alone
@@ -214,13 +214,13 @@ def faults(rules) -> set[str]:
         proved = rules.vanishes([formula]) is not None or rules.vanishes_at_size(formula) is not None
         result |= {str(formula)} if proved else set()
     for formula, values, slopes in DIFFERENTIABLE:
-        one, other = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
-        right = (one.smooth, one.hypotheses, other.hypotheses) == ((formula,), values, slopes)
+        defined, smooth = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
+        right = (defined.smooth, defined.hypotheses, smooth.hypotheses) == ((formula,), values, slopes)
         result |= set() if right else {str(formula)}
     for offset, (first, last) in itertools.product(range(-6, 7), ((i, j), (j, i), (i, n), (n, i), (2 * i, j), (-i, j))):
         comparison = upto(first, last + offset)
         form = rules.of_whole_numbers(comparison)
-        at = ({n: 5, i: one, j: other} for one, other in itertools.product(range(1, 6), repeat=2))
+        at = ({n: 5, i: left, j: right} for left, right in itertools.product(range(1, 6), repeat=2))
         result |= set() if all(value(comparison, here) == value(form, here) for here in at) else {str(comparison)}
     largest, entry = Symbol("largest", real=True), Array("s", (n,))
     alone = same(a - largest)
@@ -233,12 +233,12 @@ def faults(rules) -> set[str]:
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
     v = Symbol("v", real=True)
     result |= {"names"} if rules.defined(1 / v, {v: 1 + a**2}, Signs()).hypotheses else set()
-    one, other = rules.differentiable([theta(a)]), rules.defined(1 / a, {}, Signs())
-    first = rules.together([other], (), ["N > 1"])
-    both = rules.together([one, first], ["row"], ["M > 1"])
+    tie, denominator = rules.differentiable([theta(a)]), rules.defined(1 / a, {}, Signs())
+    bounded = rules.together([denominator], (), ["N > 1"])
+    both = rules.together([tie, bounded], ["row"], ["M > 1"])
     if (both.hypotheses, both.sizes) != ({"tie", "denominator", "row"}, ("N > 1", "M > 1")):
         result.add("together")
-    return result if both.smooth == (*one.smooth, *other.smooth) else result | {"together"}
+    return result if both.smooth == (*tie.smooth, *denominator.smooth) else result | {"together"}
 
 
 def test_the_rules_are_right():
@@ -343,16 +343,16 @@ def test_a_sum_that_may_be_empty_is_not_above_0():
 
 def random_formula(rng: random.Random, indices: list[Index], depth: int) -> Expr:
     """Some formula of entries in these indices."""
-    one, other = rng.choice([i for i in indices if i.size == n]), rng.choice([i for i in indices if i.size == m])
+    row, column = rng.choice([i for i in indices if i.size == n]), rng.choice([i for i in indices if i.size == m])
     if depth == 0:
-        return rng.choice([x[one], y[one], A[one, other], S(rng.randint(1, 3)), Rational(1, 2), n, theta(x[one] - 1)])
+        return rng.choice([x[row], y[row], A[row, column], S(rng.randint(1, 3)), Rational(1, 2), n, theta(x[row] - 1)])
     if rng.random() < 0.25:
         bound = Index(rng.choice("jkl"), rng.choice((n, m)))
         return total(random_formula(rng, [*indices, bound], depth - 1), bound)
     f, g = (random_formula(rng, indices, depth - rng.randint(1, 2) if depth > 1 else 0) for _ in range(2))
     heads = [exp, log, sqrt, sin, cos, tanh, relu, absolute, sign, theta, sigmoid, functions.softplus, functions.Phi]
-    ways = [f + g, f - g, f * g, f / g, f * f, larger(f, g), f ** Rational(rng.randint(-3, 3), 2), f * delta(one, i)]
-    return rng.choice([*ways, *ways, *(head(f) for head in heads), f ** x[one] if depth < 3 else f * g, same(f - g)])
+    ways = [f + g, f - g, f * g, f / g, f * f, larger(f, g), f ** Rational(rng.randint(-3, 3), 2), f * delta(row, i)]
+    return rng.choice([*ways, *ways, *(head(f) for head in heads), f ** x[row] if depth < 3 else f * g, same(f - g)])
 
 
 def random_term(rng: random.Random, depth: int) -> Expr:
@@ -369,7 +369,7 @@ def in_sympy(formula: Expr) -> Expr:
     """The same in SymPy's own functions."""
     formula = formula.replace(theta, lambda u: sympy.Piecewise((1, u > 0), (0, True)))
     formula = formula.replace(same, lambda u: sympy.Piecewise((1, sympy.Eq(u, 0)), (0, True)))
-    formula = formula.replace(functions.arctan2, lambda one, other: 2 * atan(one / (sqrt(one**2 + other**2) + other)))
+    formula = formula.replace(functions.arctan2, lambda y, x: 2 * atan(y / (sqrt(y**2 + x**2) + x)))
     rows = [row for row in functions.TABLE.values() if row.form is not None and issubclass(row.head, functions.Head)]
     changed = formula
     for row in rows:
@@ -379,17 +379,17 @@ def in_sympy(formula: Expr) -> Expr:
 
 def test_derivatives_of_random_terms_are_sympys():
     """Our functions in SymPy's own ones, so that none of our derivatives is used."""
-    rng, compared, own, other = random.Random(3), 0, Symbol("u", real=True), Symbol("v", real=True)
+    rng, compared, u, v = random.Random(3), 0, Symbol("u", real=True), Symbol("v", real=True)
     for _ in range(2_400 if THOROUGH else 800):
         formula = random_term(rng, rng.choice((2, 2, 3)))
         slope = formula.diff(a)
         if formula.has(*UNDEFINED) or slope.has(*UNDEFINED):
             continue
-        point = {own: rng.uniform(-2, 2), other: rng.uniform(-2, 2)}
-        at = {n: 1, i: 1, x: {(0,): point[own]}, y: {(0,): point[other]}}
+        point = {u: rng.uniform(-2, 2), v: rng.uniform(-2, 2)}
+        at = {n: 1, i: 1, x: {(0,): point[u]}, y: {(0,): point[v]}}
         try:
             ours = value(slope, at)
-            theirs = complex(in_sympy(formula).xreplace({a: own, b: other}).diff(own).evalf(subs=point))
+            theirs = complex(in_sympy(formula).xreplace({a: u, b: v}).diff(u).evalf(subs=point))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # no value, or none of SymPy's
             continue
         if not isinstance(ours, complex) and math.isfinite(ours) and cmath.isfinite(theirs):
@@ -427,8 +427,8 @@ def test_random_formulas_have_the_values_of_their_normal_forms(ties, monkeypatch
     monkeypatch.setitem(formulas.MEANING, Pow, root_above_zero)
     for function in (theta, relu, absolute, sign, larger, same):
         row = functions.HEADS[function]
-        own = without_ties(row.value) if ties else without_rounding(row.value)
-        monkeypatch.setitem(functions.HEADS, function, replace(row, value=own))
+        meaning = without_ties(row.value) if ties else without_rounding(row.value)
+        monkeypatch.setitem(functions.HEADS, function, replace(row, value=meaning))
 
     def entry(rng: random.Random) -> float:
         return rng.choice((-1, 1, 1, 1)) * rng.uniform(0.3, 2)

@@ -210,9 +210,9 @@ def test_a_reading_replaces_no_function_of_the_engine():
     before, seen = engine_names(), []
     with functions_for_sizes(Reading()):
         after = engine_names()
-        other = threading.Thread(target=lambda: seen.append((state.reading, tt.zeros(2).add_(1).tolist())))
-        other.start()
-        other.join()
+        thread = threading.Thread(target=lambda: seen.append((state.reading, tt.zeros(2).add_(1).tolist())))
+        thread.start()
+        thread.join()
         assert state.reading is not None
     assert [name for name, value in after.items() if before.get(name) is not value] == []
     assert seen == [(None, [1.0, 1.0])] and state.reading is None
