@@ -56,14 +56,12 @@ ENGINE = {
 SHOWN = r"""
 exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin | cos cos \cos | asin arcsin \arcsin
 | acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{arsinh} | erf erf \operatorname{erf}
-| erfinv erfinv \operatorname{erf}^{-1} | lgamma logΓ \log\Gamma | digamma ψ \psi
-| polygamma1 ψ^(1) \psi^{(1)}
-| polygamma4 ψ^(4) \psi^{(4)} | density density \operatorname{density} | Phi Φ \Phi
-| sigmoid σ \sigma
-| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2}
-| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign}
-| floored ⌊{}⌋ \left\lfloor{}\right\rfloor | relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right|
-| larger max \max | smaller min \min | detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
+| erfinv erfinv \operatorname{erf}^{-1} | lgamma logΓ \log\Gamma | digamma ψ \psi | polygamma1 ψ^(1) \psi^{(1)}
+| polygamma4 ψ^(4) \psi^{(4)} | density density \operatorname{density} | Phi Φ \Phi | sigmoid σ \sigma
+| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2} | theta [{}>0] \left[{}>0\right]
+| same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign} | floored ⌊{}⌋ \left\lfloor{}\right\rfloor
+| relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right| | larger max \max | smaller min \min
+| detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
 """
 
 

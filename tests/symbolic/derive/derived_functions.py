@@ -15,8 +15,6 @@ ROWS, TABLE = Index(("N",), "D"), Index(("B", "T"), "V")
 ND, N3, TD, Td, Tv, DE = ("N", "D"), ("N", 3), ("T", "D"), ("T", "d"), ("T", "v"), ("D", "E")
 XY, LINEAR, CLASSES = {"x": N, "y": N}, {"X": ND, "w": D, "y": N}, {"x": NK, "t": Index(N, "K")}
 NORMAL = {"x": N, "m": (), "s": ()}
-
-
 WAVES = tt.tensor([[math.sin(1.0 + i * j) for j in range(3)] for i in range(3)], dtype=tt.float64)
 
 

@@ -61,17 +61,8 @@ def test_blocks_are_the_plain_derivative_of_the_plain_derivative(name):
 
 LOGISTIC = "(lambda p: {})((X @ w).sigmoid())"
 SOFTMAX = "(lambda q: {})(softmax(x, -1))"
-
-
 LOGITS_BY_HAND = "(lambda q, rows, classes: {})(softmax(z, -1), diag(ones(N)), diag(ones(K)))"
 DIAGONAL, OUTER = "einsum('nm,ni,ik->nimk', rows, q, classes)", "einsum('nm,ni,nk->nimk', rows, q, q)"
-
-
-def logits(form: str) -> str:
-    """A Hessian in logits by hand, of δ(n, m) times a matrix for each row."""
-    return LOGITS_BY_HAND.format(form)
-
-
 LOGITS = {"z": ("N", "K"), "t": Index(N, "K")}
 # function, arguments, block, right ones, and wrong ones with words of the term that is named
 BY_HAND = {
@@ -94,9 +85,10 @@ BY_HAND = {
         ("w", "w"), ["X.T @ X + c * diag(ones(D))"],
         {"X.T @ X": "the term c δ(d, i) is missing", "X.T @ X + c": "the term c is not in the derivative"}),
     "cross-entropy in logits": (lambda z, t: F.cross_entropy(z, t), LOGITS, ("z", "z"),
-        [logits(f"({DIAGONAL} - {OUTER}) / N")], {logits(f"{DIAGONAL} - {OUTER}"): "the factor 1/N is missing",
-         logits(f"({DIAGONAL} + {OUTER}) / N"): "the sign is wrong",
-         logits(f"({DIAGONAL} - einsum('ni,mk->nimk', q, q)) / N"): "is missing"}),
+        [LOGITS_BY_HAND.format(f"({DIAGONAL} - {OUTER}) / N")],
+        {LOGITS_BY_HAND.format(f"{DIAGONAL} - {OUTER}"): "the factor 1/N is missing",
+         LOGITS_BY_HAND.format(f"({DIAGONAL} + {OUTER}) / N"): "the sign is wrong",
+         LOGITS_BY_HAND.format(f"({DIAGONAL} - einsum('ni,mk->nimk', q, q)) / N"): "is missing"}),
     "quadratic form": (lambda x, A: x @ A @ x, {"x": N, "A": ("N", "N")}, ("x", "x"), ["A + A.T"],
         {"2 * A": "A_in is missing", "(A + A.T) / 2": "the factor 2 is missing"}),
     "quadratic form, mixed": (lambda x, A: x @ A @ x, {"x": N, "A": ("N", "N")}, ("x", "A"),
