@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 
 from numba.core import event
 
@@ -34,7 +33,6 @@ from tests.symbolic.derive import (
     recurrent_functions,
     reviewed,
     second_functions,
-    textbook,
 )
 from tests.symbolic.derive import test_certificate as certificates
 from tests.symbolic.derive import test_check as checks
@@ -44,8 +42,10 @@ from tests.symbolic.derive import test_hessians as hessians
 from tests.symbolic.derive import test_matrices as matrices
 from tests.symbolic.derive import test_products as products
 from tests.symbolic.derive import test_soundness as soundness
+from tests.symbolic.programs import call
 from tests.symbolic.reading.tricks import SLOW, TRICKS
-from tinytensor.symbolic import check, derive
+from tinytensor.symbolic import check
+from tinytensor.symbolic.derive.check import Check
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -63,19 +63,14 @@ class Case:
     words: str = ""
 
 
-def name_of(one) -> str:
-    return one if isinstance(one, str) else getattr(one, "__name__", str(one))
-
-
-def call(fn, arguments: dict, where=(), options: dict = MappingProxyType({})) -> Callable:
-    return partial(derive, fn, **{"where": where} | options | arguments)
+def name_of(value) -> str:
+    return value if isinstance(value, str) else getattr(value, "__name__", str(value))
 
 
 def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
-    """A check of each gradient by hand; a wrong one may have words of its text beside it."""
+    """A check of each gradient by hand; in a dictionary, words of its text are beside it."""
     for gradients, word in ((wrong, "wrong"), (right, "right")):
-        for row in gradients:
-            hand, words = row if isinstance(row, tuple) else (row, "")
+        for hand, words in (gradients if isinstance(gradients, dict) else dict.fromkeys(gradients, "")).items():
             case = Case(make, {keyword: {of: hand}}, word == "wrong", words)
             yield f"{name}, {word} d{''.join(of)}: {name_of(hand)}", case
 
@@ -91,17 +86,15 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         ("functions", derived_functions.FUNCTIONS),
         ("review", reviewed.REVIEW),
         ("certificates", certificates.FUNCTIONS),
-        ("textbook", textbook.FORMS),
+        ("textbook", derived_functions.FORMS),
         ("matrices", derived_matrices.TABLE),
-        (
-            "equation 17",
-            {"block": (derivations.block, derivations.BLOCK), "head": (derivations.head, derivations.HEAD)},
-        ),
-        ("second", {name: (fn, arguments, (), more) for name, (fn, arguments, more) in second_functions.CASES.items()}),
-        ("recurrent", {fn.__name__: (fn, arguments) for fn, arguments in recurrent_functions.RECURRENT.items()}),
+        ("equation 17", derivations.EQUATION_17),
+        ("second", second_functions.CASES),
+        ("recurrent", recurrent_functions.RECURRENT),
         ("sizes", {f"{row[0].__name__} {row[1]} {row[2] if row[2:] else ''}": row for row in dependent_sizes.ROWS}),
+        ("by hand", checks.FUNCTIONS),
         ("refused", reviewed.REFUSED),
-        ("refused loops", {fn.__name__: (fn, recurrent_functions.XH) for fn in recurrent_functions.REFUSED}),
+        ("refused loops", recurrent_functions.REFUSED),
         ("tricks", {name: (fn, reviewed.X) for name, fn in TRICKS.items() if name not in SLOW}),
     ):
         yield group, ((name, Case(call(*row))) for name, row in table.items())
@@ -112,6 +105,8 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for group, table in (("faults", soundness.FAULTS), ("other words", reviewed.OTHER_WORDS)):
         for name, (fn, arguments, wrong, right, *where) in table.items():
             yield group, with_hands(name, call(fn, arguments, *where), wrong, right, next(iter(arguments)))
+    for name, (fn, arguments) in soundness.BACKWARD.items():
+        yield "backward", [(name, Case(partial(check, fn, **arguments), wrong="wrong" in name))]
     for fn, arguments, where, right, words in soundness.RESTRICTED:
         yield "restricted", [(f"to {words}, without where", Case(call(fn, arguments)))]
         yield "restricted", with_hands(f"to {words}", call(fn, arguments, where), [], [right])
@@ -122,26 +117,18 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         plain = call(e.function, e.arguments, e.where) if e.options else make
         wrong = Case(plain, e.by_hand, True)
         yield "examples", [(e.function.__name__, Case(make)), (f"{e.function.__name__}, wrong d{e.argument}", wrong)]
-    for fn, (arguments, right) in checks.FUNCTIONS.items():
-        make = call(fn, arguments)
-        yield "by hand", [(fn.__name__, Case(make))]
-        for of, hand in right.items():
-            wrong = [row[2:] for row in checks.WRONG if row[:2] == (fn, of)]
-            yield "by hand", hands(fn.__name__, make, wrong, [hand], of)
-    for name, of, wrong, right in matrices.BY_HAND:
-        yield "matrices by hand", hands(name, call(*derived_matrices.TABLE[name]), wrong.items(), right, of)
+    for group, table, by_hand in (
+        ("recurrent", recurrent_functions.RECURRENT, recurrent_functions.BY_HAND),
+        ("matrices by hand", derived_matrices.TABLE, matrices.BY_HAND),
+        ("by hand", checks.FUNCTIONS, checks.BY_HAND),
+    ):
+        for name, of, wrong, right in by_hand:
+            yield group, hands(name, call(*table[name]), wrong, right, of)
     for fn, arguments, where, of, wrong, right in dependent_sizes.BY_HAND:
         yield "sizes", with_hands(fn.__name__, call(fn, arguments, where), wrong, right, of)
     for name, (fn, arguments, block, right, wrong) in hessians.BY_HAND.items():
         keyword = "jacobian" if isinstance(block, str) else "hessian"
         yield "blocks", with_hands(name, call(fn, arguments), wrong, right, block, keyword)
-    for fn, arguments, hand in hessians.SOMEWHERE:
-        name = next(iter(next(iter(hand.values())).values()))
-        yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]
-    for right, table in ((True, recurrent_functions.RIGHT), (False, recurrent_functions.WRONG)):
-        for fn, of, hand in table:
-            make = call(fn, recurrent_functions.RECURRENT[fn])
-            yield "recurrent", hands(fn.__name__, make, *(([], [hand]) if right else ([hand], [])), of)
 
 
 def cases() -> dict[str, Case]:
@@ -156,10 +143,17 @@ def cases() -> dict[str, Case]:
     return result
 
 
+def verdict_of(result) -> str:
+    """The verdict; that of a check is those of its arguments."""
+    if isinstance(result, Check):
+        return "; ".join(f"{v.label}: {v.statement or v.verdict}" for v in result.verdicts.values())
+    return result.verdict
+
+
 @lru_cache(maxsize=1)  # the checks of a function follow its derivation
 def derivation_of(make: Callable):
     result = make()
-    return result, result.verdict
+    return result, verdict_of(result)
 
 
 def once(case: Case) -> dict:
@@ -170,7 +164,7 @@ def once(case: Case) -> dict:
         if case.by_hand:
             start = time.process_time()
             result = check(result, **case.by_hand)
-            verdict = "; ".join(f"{v.label}: {v.statement or v.verdict}" for v in result.verdicts.values())
+            verdict = verdict_of(result)
         entry = {"verdict": verdict, "proved": bool(result), "text": str(result)}
     except Exception as error:
         entry = {"verdict": re.sub(r"\.py, line \d+", ".py", f"{type(error).__name__}: {error}"), "proved": False}
@@ -214,9 +208,9 @@ def report(before: dict[str, dict], after: dict[str, dict], wrong: set[str]) -> 
         old, new = before.get(name, {}), after.get(name, {})
         lines += [f"{what:<11} {name}"] if what else []
         if old.get("verdict") != new.get("verdict"):
-            lines += [f"    {sign} {one['verdict']}" for sign, one in (("-", old), ("+", new)) if one]
+            lines += [f"    {sign} {entry['verdict']}" for sign, entry in (("-", old), ("+", new)) if entry]
         if what not in ("", "new", "gone"):
-            texts = (one["text"].splitlines() for one in (old, new))
+            texts = (entry["text"].splitlines() for entry in (old, new))
             lines += [f"    {line}" for line in difflib.unified_diff(*texts, lineterm="", n=1)][2:]
     pairs = {n: (before[n]["seconds"], after[n]["seconds"]) for n in after if n in before}
     slower = {n: (a, b) for n, (a, b) in pairs.items() if b > 1.5 * a and b > a + 0.1}

@@ -8,7 +8,6 @@ import math
 import pkgutil
 import re
 import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,27 +56,21 @@ ENGINE = {
 SHOWN = r"""
 exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin | cos cos \cos | asin arcsin \arcsin
 | acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{arsinh} | erf erf \operatorname{erf}
-| erfinv erfinv \operatorname{erf}^{-1} | lgamma logΓ \log\Gamma | digamma ψ \psi
-| polygamma1 ψ^(1) \psi^{(1)}
-| polygamma4 ψ^(4) \psi^{(4)} | density density \operatorname{density} | Phi Φ \Phi
-| sigmoid σ \sigma
-| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2}
-| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign}
-| floored ⌊{}⌋ \left\lfloor{}\right\rfloor | relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right|
-| larger max \max | smaller min \min | detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
+| erfinv erfinv \operatorname{erf}^{-1} | lgamma logΓ \log\Gamma | digamma ψ \psi | polygamma1 ψ^(1) \psi^{(1)}
+| polygamma4 ψ^(4) \psi^{(4)} | density density \operatorname{density} | Phi Φ \Phi | sigmoid σ \sigma
+| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2} | theta [{}>0] \left[{}>0\right]
+| same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign} | floored ⌊{}⌋ \left\lfloor{}\right\rfloor
+| relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right| | larger max \max | smaller min \min
+| detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
 """
 
 
-def number_at(row: Row, arguments: tuple, value=None) -> float:
+def number_at(row: Row, arguments: tuple) -> float:
     """The value of a row; NaN where there is none."""
     try:
-        return float((value or row.value)(*arguments))
+        return float(row.value(*arguments))
     except (ValueError, ZeroDivisionError):
         return math.nan
-
-
-def points(row: Row) -> Iterator[tuple]:
-    yield from itertools.product(GRID, repeat=row.arguments)
 
 
 def close(a: float, b: float, by: float = 1e-12) -> bool:
@@ -111,8 +104,8 @@ def is_smooth(row: Row, at: tuple, n: int) -> bool:
 
 def shown(row: Row) -> bool:
     """Has it the texts of SHOWN?"""
-    rows = (one.split() for one in re.split(r"\s\|\s", SHOWN.strip()))
-    wanted, wanted_tex = next((one[1], one[2]) for one in rows if one[0] == row.name)
+    rows = (entry.split() for entry in re.split(r"\s\|\s", SHOWN.strip()))
+    wanted, wanted_tex = next((entry[1], entry[2]) for entry in rows if entry[0] == row.name)
     blanks = ",".join(["{}"] * row.arguments)
     wanted += "" if "{}" in wanted else f"({blanks})"
     wanted_tex += "" if "{}" in wanted_tex else rf"\left({blanks}\right)"
@@ -126,9 +119,8 @@ def coq_lemma(row: Row) -> str:
     needed = "".join(conditions[key] for key in row.needs)
     slope = row.derivative(IN_COQ, Term(row.coq, (x,)), (x,))
     slope = text(slope if isinstance(slope, Term) else number(str(slope)), str)
-    return (
-        f"Lemma {row.coq}_derive : forall x, {needed}is_derive {row.coq} x {slope if slope == '0' else f'({slope})'}."
-    )
+    slope = slope if slope == "0" else f"({slope})"
+    return f"Lemma {row.coq}_derive : forall x, {needed}is_derive {row.coq} x {slope}."
 
 
 def slope_is_right(row: Row, at: tuple, n: int) -> bool:
@@ -144,13 +136,10 @@ def faults(row: Row) -> set[str]:
     engine = ENGINE.get(row.name) or getattr(tt, row.name)
     namespace = {"np": np, "math": math, "statistics": statistics}
     exec(row.helper, namespace)
-    for at in points(row):
-        value = number_at(row, at)
-        if not close(
-            value,
-            engine(*(tt.tensor(a, dtype=tt.float64) for a in at)).item(),
-            1e-7 if row.name in ("erf", "Phi") else 1e-12,
-        ):
+    points = list(itertools.product(GRID, repeat=row.arguments))
+    for at in points:
+        value, by = number_at(row, at), 1e-7 if row.name in ("erf", "Phi") else 1e-12
+        if not close(value, engine(*(tt.tensor(a, dtype=tt.float64) for a in at)).item(), by):
             result.add("value")
         if row.numpy and not close(value, float(eval(row.numpy.format(*map(repr, at)), namespace)), 1e-10):
             result.add("numpy")
@@ -171,7 +160,7 @@ def faults(row: Row) -> set[str]:
                 result.add("needs")
             elif met(row, at) and not slope_is_right(row, at, n):
                 result.add("slope")
-    broken = [at for at in points(row) if not met(row, at)]
+    broken = [at for at in points if not met(row, at)]
     if row.needs and all(is_smooth(row, at, n) for at in broken for n in range(len(at))):
         result.add("needs")
     if row.elementary and sympy.simplify(row.head(X).diff(X) - row.derivative(IN_FORMULAS, row.head(X), (X,))) != 0:
@@ -232,8 +221,6 @@ def test_each_column_has_a_wrong_entry():
     assert {column for _, column, _ in WRONG.values()} == columns
 
 
-# ---- one more function is one row ------------------------------------------------------------------------------------
-
 n = Size("n", "i j")
 i, j = Index("i", n), Index("j", n)
 x = Array("x", (n,))
@@ -244,7 +231,7 @@ def sinh():
     slope = lambda of, y, x: of.sqrt(y**2 + 1)  # noqa: E731
     yield enter("sinh", value=math.sinh, slope=slope, parity=-1, elementary=True, coq="sinh")
     row = TABLE.pop("sinh")
-    for head in [head for head, own in HEADS.items() if own is row]:
+    for head in [head for head, column in HEADS.items() if column is row]:
         del HEADS[head]
     opaque.cache_clear()
 
@@ -274,8 +261,8 @@ def test_one_row_gives_zero_tests_and_exact_scalars(sinh):
     assert vanishes_at_size(opaque("sinh")(z).diff(z) ** 2 - 1 - opaque("sinh")(z) ** 2)
     with Field(seed=1) as field:
         variable = field.draw(0.5)
-        one, other = variable._apply("sinh"), (-variable)._apply("sinh")
-        assert one.equals(-other) and (one.tangent + other.tangent) % field.prime == 0
+        left, right = variable._apply("sinh"), (-variable)._apply("sinh")
+        assert left.equals(-right) and (left.tangent + right.tangent) % field.prime == 0
 
 
 def test_one_row_gives_a_derivation(sinh, monkeypatch):
@@ -296,19 +283,17 @@ def tables(text: str) -> list[str]:
     names = set(TABLE) | {row.coq for row in TABLE.values() if row.coq}
     parts = [[getattr(m, "id", getattr(m, "value", None)) for m in members(node)] for node in ast.walk(ast.parse(text))]
     known = [[name for name in part if isinstance(name, str) and name in names] for part in parts]
-    return [" ".join(one) for one in known if len(one) > 3]
+    return [" ".join(part) for part in known if len(part) > 3]
 
 
 def test_no_other_table_is_keyed_by_functions():
     files = {path: path.read_text("utf-8") for path in Path(functions.__file__).parents[1].rglob("*.py")}
-    lists = {path.name: one for path, text in files.items() if (one := tables(text))}
+    lists = {path.name: names for path, text in files.items() if (names := tables(text))}
     # the operations with their formulas, and measured seconds of operations
     assert lists == {"elementwise.py": ["relu absolute log sign"]}
     for planted in ("{exp: 1, log: 2, sin: 3, cos: 4}", "('exp', 'ln', 'sin', 'cos')", "theta | relu | sign | same"):
         assert tables(f"X = {planted}")
 
-
-# ---- operations ------------------------------------------------------------------------------------------------------
 
 SMALL_GRID = (-3.0, -0.75, 0.0, 1.0, 2.5, 40.0)
 

@@ -1,13 +1,12 @@
 """Functions of matrices that people derive by hand."""
 
 import math
-from functools import cache
 
 import tinytensor as tt
 from examples.gradients.functions import inverse, log_det, quadratic, trace_of_product
+from tests.symbolic.programs import derivations, programs
 from tinytensor import linalg
-from tinytensor.symbolic import derive, positive_definite, symmetric
-from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic import positive_definite, symmetric
 
 
 def eye(n):
@@ -19,32 +18,9 @@ def gaussian(x, m, S):
     return -0.5 * (d @ linalg.inv(S) @ d) - 0.5 * tt.logdet(S) - 0.5 * len(x) * math.log(2 * math.pi)
 
 
-def gaussian_by_solve(x, m, S):
-    d = x - m
-    return -0.5 * (d @ linalg.solve(S, d)) - 0.5 * linalg.slogdet(S).logabsdet
-
-
-def gaussian_by_cholesky(x, m, S):
-    L = linalg.cholesky(S)
-    d = x - m
-    z = linalg.solve_triangular(L, d[:, None], upper=False)
-    return -0.5 * (z * z).sum() - L.diagonal().log().sum()
-
-
-def gaussian_by_det(x, m, S):
-    d = x - m
-    return -0.5 * (d @ linalg.inv(S) @ d) - 0.5 * tt.log(linalg.det(2 * math.pi * S))
-
-
 def gaussian_of_precision(x, m, P):
     d = x - m
     return 0.5 * tt.logdet(P) - 0.5 * (d @ P @ d)
-
-
-def gaussian_of_factor(x, m, L):
-    d = x - m
-    z = linalg.solve_triangular(L, d[:, None], upper=False)
-    return -0.5 * (z * z).sum() - L.diagonal().log().sum()
 
 
 def divergence(m, S, n, T):
@@ -53,70 +29,80 @@ def divergence(m, S, n, T):
     return 0.5 * (tt.trace(inverse @ S) + d @ inverse @ d - len(m) + tt.logdet(T) - tt.logdet(S))
 
 
-def ridge(X, y, lam):
-    C = X.T @ X + lam * eye(X.shape[1])
-    w = linalg.solve(C, X.T @ y)
-    return ((X @ w - y) ** 2).sum() + lam * (w * w).sum()
-
-
-def ridge_on_other_data(X, y, lam, Z, t):
-    w = linalg.solve(X.T @ X + lam * eye(X.shape[1]), X.T @ y)
-    return ((Z @ w - t) ** 2).sum()
-
-
 def evidence(K, y, s):
     C = K + s**2 * eye(len(y))
     return -0.5 * (y @ linalg.solve(C, y)) - 0.5 * tt.logdet(C)
-
-
-def mahalanobis(x, m, S):
-    d = x - m
-    return tt.sqrt(d @ linalg.inv(S) @ d)
 
 
 def trace_of_inverse(A):
     return tt.trace(linalg.inv(A))
 
 
-D, N, DD, NN = ("D",), ("N",), ("D", "D"), ("N", "N")
+D, N, M, NUMBER, ND, MD, DD, NN = ("D",), ("N",), ("M",), (), ("N", "D"), ("M", "D"), ("D", "D"), ("N", "N")
 XM, COVARIANCE = {"x": D, "m": D}, (positive_definite("S"),)
+
+
+class OfCovariance:
+    """Functions of a positive definite S."""
+
+    def gaussian_by_solve(x: D, m: D, S: DD):
+        d = x - m
+        return -0.5 * (d @ linalg.solve(S, d)) - 0.5 * linalg.slogdet(S).logabsdet
+
+    def gaussian_by_cholesky(x: D, m: D, S: DD):
+        L = linalg.cholesky(S)
+        d = x - m
+        z = linalg.solve_triangular(L, d[:, None], upper=False)
+        return -0.5 * (z * z).sum() - L.diagonal().log().sum()
+
+    def gaussian_by_det(x: D, m: D, S: DD):
+        d = x - m
+        return -0.5 * (d @ linalg.inv(S) @ d) - 0.5 * tt.log(linalg.det(2 * math.pi * S))
+
+    def mahalanobis(x: D, m: D, S: DD):
+        d = x - m
+        return tt.sqrt(d @ linalg.inv(S) @ d)
+
+
+class Matrices:
+    """Functions with the sizes of their arguments."""
+
+    def gaussian_of_factor(x: D, m: D, L: DD):
+        d = x - m
+        z = linalg.solve_triangular(L, d[:, None], upper=False)
+        return -0.5 * (z * z).sum() - L.diagonal().log().sum()
+
+    def ridge(X: ND, y: N, lam: NUMBER):
+        C = X.T @ X + lam * eye(X.shape[1])
+        w = linalg.solve(C, X.T @ y)
+        return ((X @ w - y) ** 2).sum() + lam * (w * w).sum()
+
+    def ridge_on_other_data(X: ND, y: N, lam: NUMBER, Z: MD, t: M):
+        w = linalg.solve(X.T @ X + lam * eye(X.shape[1]), X.T @ y)
+        return ((Z @ w - t) ** 2).sum()
+
+
 TABLE = {  # name: (function, arguments, and where)
+    **programs(OfCovariance, None, COVARIANCE),
+    **programs(Matrices),
     "gaussian positive definite": (gaussian, XM | {"S": DD}, COVARIANCE),
     "gaussian symmetric": (gaussian, XM | {"S": DD}, (symmetric("S"),)),
     "gaussian": (gaussian, XM | {"S": DD}),
-    "gaussian_by_solve positive definite": (gaussian_by_solve, XM | {"S": DD}, COVARIANCE),
-    "gaussian_by_cholesky positive definite": (gaussian_by_cholesky, XM | {"S": DD}, COVARIANCE),
-    "gaussian_by_det positive definite": (gaussian_by_det, XM | {"S": DD}, COVARIANCE),
     "gaussian_of_precision positive definite": (gaussian_of_precision, XM | {"P": DD}, (positive_definite("P"),)),
-    "gaussian_of_factor": (gaussian_of_factor, XM | {"L": DD}),
-    "divergence positive definite positive definite": (
-        divergence,
-        {"m": D, "S": DD, "n": D, "T": DD},
-        (positive_definite("S"), positive_definite("T")),
-    ),
-    "ridge": (ridge, {"X": ("N", "D"), "y": N, "lam": ()}),
-    "ridge_on_other_data": (ridge_on_other_data, {"X": ("N", "D"), "y": N, "lam": (), "Z": ("M", "D"), "t": ("M",)}),
-    "gain positive definite positive definite": (
-        lambda P, H, R: P @ H.T @ linalg.inv(H @ P @ H.T + R),
-        {"P": DD, "H": ("M", "D"), "R": ("M", "M")},
-        (positive_definite("P"), positive_definite("R")),
-    ),
+    "divergence positive definite positive definite": (divergence, {"m": D, "S": DD, "n": D, "T": DD},
+        (positive_definite("S"), positive_definite("T"))),
+    "gain positive definite positive definite": (lambda P, H, R: P @ H.T @ linalg.inv(H @ P @ H.T + R),
+        {"P": DD, "H": ("M", "D"), "R": ("M", "M")}, (positive_definite("P"), positive_definite("R"))),
     "evidence positive definite": (evidence, {"K": NN, "y": N, "s": ()}, (positive_definite("K"),)),
-    "log_det_with_noise positive definite": (
-        lambda K, s: tt.logdet(K + s**2 * eye(K.shape[0])),
-        {"K": NN, "s": ()},
-        (positive_definite("K"),),
-    ),
+    "log_det_with_noise positive definite": (lambda K, s: tt.logdet(K + s**2 * eye(K.shape[0])), {"K": NN, "s": ()},
+        (positive_definite("K"),)),
     "quadratic": (quadratic, {"x": D, "A": DD}),
     "quadratic symmetric": (quadratic, {"x": D, "A": DD}, (symmetric("A"),)),
     "trace_of_product": (trace_of_product, {"A": ("K", "N"), "X": ("N", "M"), "B": ("M", "K")}),
     "squared_distance": (lambda A, X, B: ((A @ X - B) ** 2).sum(), {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
     "frobenius": (lambda A, X, B: linalg.norm(A @ X - B), {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
-    "mahalanobis positive definite": (mahalanobis, XM | {"S": DD}, COVARIANCE),
-    "wasserstein": (
-        lambda m, n, a, b: ((m - n) ** 2).sum() + ((a.sqrt() - b.sqrt()) ** 2).sum(),
-        {"m": D, "n": D, "a": D, "b": D},
-    ),
+    "wasserstein": (lambda m, n, a, b: ((m - n) ** 2).sum() + ((a.sqrt() - b.sqrt()) ** 2).sum(),
+        {"m": D, "n": D, "a": D, "b": D}),
     "log_det": (log_det, {"A": DD}),
     "log_abs_det": (lambda A: linalg.slogdet(A).logabsdet, {"A": DD}),
     "determinant": (lambda A: linalg.det(A), {"A": DD}),
@@ -125,16 +111,10 @@ TABLE = {  # name: (function, arguments, and where)
     "through_inverse": (lambda A, b: b @ linalg.inv(A) @ b, {"A": DD, "b": D}),
     "log_det_of_gram": (lambda X: tt.logdet(X.T @ X), {"X": ("N", "D")}, ("N >= D",)),
     "factor positive definite": (lambda S: linalg.cholesky(S), {"S": DD}, COVARIANCE),
-    "sample_of_gaussian positive definite": (
-        lambda m, S, e, t: ((m + linalg.cholesky(S) @ e - t) ** 2).sum(),
-        {"m": D, "S": DD, "e": D, "t": D},
-        COVARIANCE,
-    ),
-    "solved_by_factor positive definite": (
-        lambda S, x: x @ tt.cholesky_solve(x[:, None], linalg.cholesky(S))[:, 0],
-        {"S": DD, "x": D},
-        COVARIANCE,
-    ),
+    "sample_of_gaussian positive definite": (lambda m, S, e, t: ((m + linalg.cholesky(S) @ e - t) ** 2).sum(),
+        {"m": D, "S": DD, "e": D, "t": D}, COVARIANCE),
+    "solved_by_factor positive definite": (lambda S, x: x @ tt.cholesky_solve(x[:, None], linalg.cholesky(S))[:, 0],
+        {"S": DD, "x": D}, COVARIANCE),
     "pseudoinverse": (lambda A, b: linalg.pinv(A) @ b, {"A": ("N", "D"), "b": N}, ("N >= D",)),
     "cube": (lambda A: tt.trace(linalg.matrix_power(A, 3)), {"A": DD}),
     "inverse_square": (lambda A: tt.trace(linalg.matrix_power(A, -2)), {"A": DD}),
@@ -142,15 +122,9 @@ TABLE = {  # name: (function, arguments, and where)
     "with_outer": (lambda x, y, A: (tt.outer(x, y) * A).sum(), {"x": N, "y": ("K",), "A": ("N", "K")}),
     "with_kron": (lambda A, B, C: (tt.kron(A, B) @ C).sum(), {"A": ("N", "K"), "B": ("M", "L"), "C": ("K*L", "P")}),
     "with_diag": (lambda x, A: tt.trace(tt.diag(x) @ A), {"x": D, "A": DD}),
-    "diagonal_squares": (lambda A: (tt.diag(A) ** 2).sum(), {"A": DD}),
     "upper_part": (lambda A, B: (tt.triu(A) * B).sum(), {"A": DD, "B": DD}),
     "below_diagonal": (lambda A, x: x @ tt.tril(A, -1) @ x, {"A": DD, "x": D}),
     "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),
     "trace_of_product of squares": (trace_of_product, {"A": DD, "X": DD, "B": DD}),
-}
-
-
-@cache
-def derived(name: str) -> Derivation:
-    function, arguments, *where = TABLE[name]
-    return derive(function, *where, **arguments)
+}  # fmt: skip
+derived = derivations(TABLE)

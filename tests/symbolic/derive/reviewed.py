@@ -5,16 +5,20 @@ What it says of each is in collection.json.
 
 import math
 
+import numpy as np
+
 import tinytensor as tt
 from examples.gradients.functions import rotary
-from tests.symbolic.derive import textbook
-from tests.symbolic.derive.recurrent_functions import XH, largest_later
+from tests.symbolic.derive.derived_functions import NORMAL
+from tests.symbolic.derive.recurrent_functions import XH, Recurrent
+from tests.symbolic.programs import programs, with_backward
 from tinytensor import linalg, nn
-from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, positive_definite, symmetric
 
-N, ND, DD, KK, NN, NK = ("N",), ("N", "D"), ("D", "D"), ("K", "K"), ("N", "N"), ("N", "K")
+N, D, T, NUMBER, CLASS = ("N",), ("D",), ("T",), (), Index(("N",), "K")
+ND, DD, KK, NN, NK, NM, TK = ("N", "D"), ("D", "D"), ("K", "K"), ("N", "N"), ("N", "K"), ("N", "M"), ("T", "K")
+DK, DH, HK, Td, MD, ROTATED = ("D", "K"), ("D", "H"), ("H", "K"), ("T", "d"), ("M", "D"), ("T", "K*2")
 EVEN = "N % 2 == 0"
 ROWS = {"x": ND, "t": Index(N, "D")}
 SECOND = {"order": 2}
@@ -31,107 +35,6 @@ def odd(n):
 
 def standard(x):
     return (x - x.mean()) / x.std(correction=0)
-
-
-def correlation(x, y):
-    a, b = x - x.mean(), y - y.mean()
-    return (a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()
-
-
-def nt_xent(x, y):
-    a, b = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
-    alone = tt.eye(len(x)) > 0
-    same = (a @ a.T / 0.5).masked_fill(alone, float("-inf"))
-    return (tt.cat([a @ b.T / 0.5, same], 1).logsumexp(1) - (a * b).sum(1) / 0.5).mean()
-
-
-def barlow_twins(x, y):
-    a, b = (x - x.mean(0)) / x.std(0), (y - y.mean(0)) / y.std(0)
-    C = a.T @ b / len(x)
-    return ((C.diagonal() - 1) ** 2).sum() + 0.005 * ((C**2).sum() - (C.diagonal() ** 2).sum())
-
-
-def discrepancy(x, y):
-    def kernel(a, b):
-        return (-((a[:, None] - b) ** 2).sum(-1) / 2).exp().mean()
-
-    return kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)
-
-
-def sinkhorn(C, steps):
-    f, g = 0 * C.sum(1), 0 * C.sum(0)
-    for _ in range(len(steps)):
-        f = -(g - C).logsumexp(1)
-        g = -(f[:, None] - C).logsumexp(0)
-    return ((f[:, None] + g - C).exp() * C).sum()
-
-
-def crf(e, A):
-    a = e[0]
-    for t in range(1, e.shape[0]):
-        a = (a[:, None] + A).logsumexp(0) + e[t]
-    return a.logsumexp(0)
-
-
-def viterbi(e, A):
-    a = e[0]
-    for t in range(1, e.shape[0]):
-        a = (a[:, None] + A).amax(0) + e[t]
-    return a.amax(0)
-
-
-def state_space(x, a, b, c):
-    h, result = 0 * a, []
-    for t in range(len(x)):
-        h = a * h + b * x[t]
-        result.append((c * h).sum())
-    return tt.stack(result)
-
-
-def momentum(w, A, steps):
-    v = 0 * w
-    for _ in range(len(steps)):
-        v = 0.9 * v - 0.1 * (A @ w)
-        w = w + v
-    return (w * w).sum()
-
-
-def newton_schulz(A, steps):
-    Z = A.T
-    for _ in range(len(steps)):
-        Z = 2 * Z - Z @ A @ Z
-    return Z.sum()
-
-
-def kalman(y, A, h, Q, r, m0, P0):
-    m, P, losses = m0, P0, []
-    for t in range(len(y)):
-        before = A @ m
-        C = A @ P @ A.T + Q
-        s = h @ C @ h + r
-        k = C @ h / s
-        m = before + k * (y[t] - h @ before)
-        P = C - k[:, None] * (h @ C)
-        losses.append((y[t] - h @ before) ** 2 / s + s.log())
-    return tt.stack(losses).sum() / 2
-
-
-def arcface(x, W, t):
-    cosine = F.normalize(x, dim=1) @ F.normalize(W, dim=0)
-    angle = cosine.acos() + 0.5 * F.one_hot(t, W.shape[1])
-    return F.cross_entropy(30 * angle.cos(), t)
-
-
-def mixture(x, y):
-    parts = [F.softplus(y).sum() - (x - n) ** 2 / 2 * (1 + y * y) for n in (0.0, 1.0)]
-    return -tt.stack(parts).logsumexp(0).sum()
-
-
-def changes_its_input(x):
-    y = x * 2
-    y += x
-    y.mul_(3)
-    return y
 
 
 class Net(nn.Module):
@@ -174,14 +77,7 @@ def every_other_row(x):
     return h
 
 
-class Wrong(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
+Wrong = with_backward(lambda ctx, x: x * x, lambda ctx, g: g)
 
 
 def square(x):
@@ -198,39 +94,6 @@ def causal(S, diagonal=0, fill=-tt.inf):
     return S.masked_fill(tt.ones(len(S), len(S)).tril(diagonal) == 0, fill)
 
 
-def halves(x):
-    if len(x) % 2:
-        raise ValueError("an even number of entries is needed")
-    return (x[: len(x) // 2] * x[len(x) // 2 :]).sum()
-
-
-def rotary_from_positions(x):
-    T, D = x.shape
-    frequency = 10000.0 ** (-tt.arange(0, D, 2, dtype=tt.float64) / D)
-    angle = tt.arange(T, dtype=tt.float64)[:, None] * frequency
-    cos, sin = angle.cos(), angle.sin()
-    return rotary(x, cos, sin)
-
-
-def smoothing_by_hand(z, t):
-    K = z.shape[-1]
-    q = F.one_hot(t, K).to(z.dtype) * 0.9 + 0.1 / K
-    return -(q * F.log_softmax(z, -1)).sum(-1).mean()
-
-
-def network(X, W, V):
-    h = (X @ W).relu()
-    A = h @ V
-    s = A.sum(-1)
-    return (s * s).mean()
-
-
-def attend(Q, K):
-    S = Q @ K.T + 1
-    S = S.masked_fill(tt.ones(S.shape[0], S.shape[0], dtype=tt.bool).triu(1), -tt.inf)
-    return S.softmax(-1)
-
-
 def slope_of_scores(x, N, count=0):
     """The gradient of `cubes_of_scores`; count = 1 divides by N in place of N - 1."""
     r = x.std(0)
@@ -243,13 +106,136 @@ def share(x, length):
     return tt.where(length == 0, 0, x / tt.where(length == 0, 1, length))
 
 
+class Reviewed:
+    """Functions with the sizes of their arguments."""
+
+    def correlation(x: N, y: N):
+        a, b = x - x.mean(), y - y.mean()
+        return (a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()
+
+    def nt_xent(x: ND, y: ND):
+        a, b = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
+        alone = tt.eye(len(x)) > 0
+        same = (a @ a.T / 0.5).masked_fill(alone, float("-inf"))
+        return (tt.cat([a @ b.T / 0.5, same], 1).logsumexp(1) - (a * b).sum(1) / 0.5).mean()
+
+    def barlow_twins(x: ND, y: ND):
+        a, b = (x - x.mean(0)) / x.std(0), (y - y.mean(0)) / y.std(0)
+        C = a.T @ b / len(x)
+        return ((C.diagonal() - 1) ** 2).sum() + 0.005 * ((C**2).sum() - (C.diagonal() ** 2).sum())
+
+    def mixture(x: N, y: NUMBER):
+        parts = [F.softplus(y).sum() - (x - n) ** 2 / 2 * (1 + y * y) for n in (0.0, 1.0)]
+        return -tt.stack(parts).logsumexp(0).sum()
+
+    def sinkhorn(C: NM, steps: T):
+        f, g = 0 * C.sum(1), 0 * C.sum(0)
+        for _ in range(len(steps)):
+            f = -(g - C).logsumexp(1)
+            g = -(f[:, None] - C).logsumexp(0)
+        return ((f[:, None] + g - C).exp() * C).sum()
+
+    def crf(e: TK, A: KK):
+        a = e[0]
+        for t in range(1, e.shape[0]):
+            a = (a[:, None] + A).logsumexp(0) + e[t]
+        return a.logsumexp(0)
+
+    def viterbi(e: TK, A: KK):
+        a = e[0]
+        for t in range(1, e.shape[0]):
+            a = (a[:, None] + A).amax(0) + e[t]
+        return a.amax(0)
+
+    def state_space(x: T, a: D, b: D, c: D):
+        h, result = 0 * a, []
+        for t in range(len(x)):
+            h = a * h + b * x[t]
+            result.append((c * h).sum())
+        return tt.stack(result)
+
+    def kalman(y: T, A: DD, h: D, Q: DD, r: NUMBER, m0: D, P0: DD):
+        m, P, losses = m0, P0, []
+        for t in range(len(y)):
+            before = A @ m
+            C = A @ P @ A.T + Q
+            s = h @ C @ h + r
+            k = C @ h / s
+            m = before + k * (y[t] - h @ before)
+            P = C - k[:, None] * (h @ C)
+            losses.append((y[t] - h @ before) ** 2 / s + s.log())
+        return tt.stack(losses).sum() / 2
+
+    def arcface(x: ND, W: DK, t: CLASS):
+        cosine = F.normalize(x, dim=1) @ F.normalize(W, dim=0)
+        angle = cosine.acos() + 0.5 * F.one_hot(t, W.shape[1])
+        return F.cross_entropy(30 * angle.cos(), t)
+
+    def momentum(w: D, A: DD, steps: T):
+        v = 0 * w
+        for _ in range(len(steps)):
+            v = 0.9 * v - 0.1 * (A @ w)
+            w = w + v
+        return (w * w).sum()
+
+    def newton_schulz(A: DD, steps: T):
+        Z = A.T
+        for _ in range(len(steps)):
+            Z = 2 * Z - Z @ A @ Z
+        return Z.sum()
+
+    def changes_its_input(x: ND):
+        y = x * 2
+        y += x
+        y.mul_(3)
+        return y
+
+    def halves(x: N):
+        if len(x) % 2:
+            raise ValueError("an even number of entries is needed")
+        return (x[: len(x) // 2] * x[len(x) // 2 :]).sum()
+
+    def rotary_from_positions(x: ROTATED):
+        T, D = x.shape
+        frequency = 10000.0 ** (-tt.arange(0, D, 2, dtype=tt.float64) / D)
+        angle = tt.arange(T, dtype=tt.float64)[:, None] * frequency
+        cos, sin = angle.cos(), angle.sin()
+        return rotary(x, cos, sin)
+
+    def smoothing_by_hand(z: NK, t: CLASS):
+        K = z.shape[-1]
+        q = F.one_hot(t, K).to(z.dtype) * 0.9 + 0.1 / K
+        return -(q * F.log_softmax(z, -1)).sum(-1).mean()
+
+    def network(X: ND, W: DH, V: HK):
+        h = (X @ W).relu()
+        A = h @ V
+        s = A.sum(-1)
+        return (s * s).mean()
+
+    def discrepancy(x: ND, y: MD):
+        def kernel(a, b):
+            return (-((a[:, None] - b) ** 2).sum(-1) / 2).exp().mean()
+
+        return kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)
+
+    def softmax_of_numpy(x: ND):
+        e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        return e / np.sum(e, axis=-1, keepdims=True)
+
+    def attend(Q: Td, K: Td):
+        S = Q @ K.T + 1
+        S = S.masked_fill(tt.ones(S.shape[0], S.shape[0], dtype=tt.bool).triu(1), -tt.inf)
+        return S.softmax(-1)
+
+
 REVIEW = {  # name: (function, arguments, where, and options)
+    **programs(Reviewed),
     "a square of a size in floats": (lambda x: x * odd(in_floats(x).square()) + 1e3 * len(x) ** 2 + 0.5, X),
     "root of a quotient": (lambda x, y: (x / y).sqrt().sum(), XY),
     "root of a product of sums": (lambda x, y: (x.sum() * y.sum()).sqrt(), XY),
     "Bhattacharyya's distance": (lambda x, y: -(x * y).sqrt().sum().log(), XY),
     "Sharpe's ratio": (lambda x: x.mean() / x.std(), X),
-    "correlation": (correlation, XY),
     "likelihood of Bernoulli": (lambda x, y: (x**y * (1 - x) ** (1 - y)).prod(), XY),
     "power of a product": (lambda x, y: ((x * y) ** 0.3).sum(), XY),
     "root of a square": (lambda x: (x * x).sqrt(), {"x": ()}),
@@ -268,7 +254,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "weighted mean": (lambda x, w: (w * x).sum() / w.sum(), {"x": N, "w": N}),
     "Hellinger's distance": (lambda x, y: ((x.sqrt() - y.sqrt()) ** 2).sum().sqrt(), XY),
     "Jensen and Shannon": (lambda x, y: (x * (2 * x / (x + y)).log() + y * (2 * y / (x + y)).log()).sum(), XY),
-    "Kullback and Leibler": (lambda x, y: (x * (x / y).log()).sum(), XY),
     "chi-squared": (lambda x, y: ((x - y) ** 2 / (x + y)).sum(), XY),
     "entropy of shares": (lambda x: -(x / x.sum() * (x / x.sum()).log()).sum(), X),
     "odds ratio": (lambda x, y: (x / (1 - x) / (y / (1 - y))).log().sum(), XY),
@@ -277,7 +262,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "maximum": (lambda x: x.maximum(0).sum(), X),
     "prelu": (lambda x: F.prelu(x, tt.tensor(0.25)).sum(), X),
     "sign": (lambda x: (x * x.sign()).sum(), X),
-    "largest": (lambda x: x.max(), X),
     "mask on detached numbers": (lambda x: (x * (x.detach() > 0)).sum(), X),
     "remainder": (lambda x: (x % 1).sum(), X),
     "absolute value": (lambda x: x.abs().sum(), X),
@@ -291,18 +275,14 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "threshold": (lambda x: F.threshold(x, 0.5, 2.0).sum(), X),
     "hardshrink": (lambda x: F.hardshrink(x).sum(), X),
     "selu": (lambda x: F.selu(x).sum(), X),
-    "NT-Xent": (nt_xent, {"x": ND, "y": ND}),
     "RankNet": (lambda x: F.softplus(x - x[:, None]).triu(1).sum(), X),
-    "Barlow twins": (barlow_twins, {"x": ND, "y": ND}),
     "focal loss of logits": (lambda x, y: ((x.sigmoid() - y) ** 2 * (F.softplus(x) - x * y)).mean(), XY),
     "Dice's loss": (lambda x, y: 1 - 2 * (x.sigmoid() * y).sum() / (x.sigmoid().sum() + y.sum()), XY),
     "intersection over union": (lambda x, y: 1 - (x * y).sum() / (x + y - x * y).sum(), XY),
-    "Student's t": (lambda x, m, s: (2.5 * (1 + ((x - m) / s) ** 2 / 4).log() + s.log()).sum(), textbook.NORMAL),
-    "mixture of two": (mixture, {"x": N, "y": ()}),
+    "Student's t": (lambda x, m, s: (2.5 * (1 + ((x - m) / s) ** 2 / 4).log() + s.log()).sum(), NORMAL),
     "variational bound": (lambda m, s: -0.5 * (1 + s - m**2 - s.exp()).sum(-1).mean(), {"m": ND, "s": ND}),
     "zero-inflated Poisson": (lambda x, y: -(y + (1 - y) * (-x.exp()).exp()).log().sum(), XY),
     "Gaussian kernel": (lambda x, s: (-((x[:, None] - x) ** 2).sum(-1) / (2 * s * s)).exp().sum(), {"x": ND, "s": ()}),
-    "mean discrepancy": (discrepancy, {"x": ND, "y": ("M", "D")}),
     "principal components": (lambda X, W: ((X - X @ W @ W.T) ** 2).sum(), {"X": ND, "W": ("D", "K")}),
     "Gaussian process": (lambda A, y: y @ linalg.solve(A, y) + tt.logdet(A), {"A": NN, "y": N}, positive_definite("A")),
     "fixed point": (lambda A, b: (linalg.solve(tt.eye(len(b)) - A, b) ** 2).sum(), {"A": DD, "b": ("D",)}),
@@ -310,36 +290,23 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "batch norm": (lambda x, w, b: (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt() * w + b,
                    {"x": ND, "w": ("D",), "b": ("D",)}),
     "weight norm": (lambda x, V, s: x @ (s * V / V.norm(dim=0)), {"x": ND, "V": ("D", "K"), "s": ("K",)}),
-    "LoRA": (lambda x, W, A, B: x @ (W + 0.5 * A @ B),
-             {"x": ND, "W": ("D", "K"), "A": ("D", "R"), "B": ("R", "K")}),
+    "LoRA": (lambda x, W, A, B: x @ (W + 0.5 * A @ B), {"x": ND, "W": ("D", "K"), "A": ("D", "R"), "B": ("R", "K")}),
     "mixture of experts": (lambda x, G, W: tt.einsum("ne,edk,nd->nk", (x @ G).softmax(-1), W, x),
                            {"x": ND, "G": ("D", "E"), "W": ("E", "D", "K")}),
     "causal linear attention": (lambda Q, K, V: (Q @ K.T).tril() @ V, {"Q": ND, "K": ND, "V": ("N", "K")}),
-    "Sinkhorn": (sinkhorn, {"C": ("N", "M"), "steps": ("T",)}),
-    "conditional random field": (crf, {"e": ("T", "K"), "A": ("K", "K")}),
-    "Viterbi": (viterbi, {"e": ("T", "K"), "A": ("K", "K")}),
-    "state space": (state_space, {"x": ("T",), "a": ("D",), "b": ("D",), "c": ("D",)}),
-    "Kalman filter": (kalman, {"y": ("T",), "A": DD, "h": ("D",), "Q": DD, "r": (), "m0": ("D",), "P0": DD}),
-    "ArcFace": (arcface, {"x": ND, "W": ("D", "K"), "t": Index(N, "K")}),
-    "momentum": (momentum, {"w": ("D",), "A": DD, "steps": ("T",)}),
-    "Newton and Schulz": (newton_schulz, {"A": DD, "steps": ("T",)}),
     "distances of a triplet": (lambda x, y, z: F.relu(F.pairwise_distance(x, y) - F.pairwise_distance(x, z) + 1).mean(),
                                {"x": ND, "y": ND, "z": ND}),
     "three largest": (lambda x: x.topk(3).values.sum(), X),
     "batch of solves": (lambda A, b: linalg.solve(A, b).sum(), {"A": ("B", "D", "D"), "b": ("B", "D")}),
-    "leaky relu": (lambda x: F.leaky_relu(x, 0.1), {"x": ("N", "D")}),
     "floor and remainder": (lambda x: (x - x.floor()) * (x % 0.3), {"x": ("N",)}),
     "product": (lambda x: x.prod(-1), {"x": ("N", "D")}),
     "pad": (lambda x: F.pad(x, (1, 2)), {"x": ("N", "D")}),
     "variance": (lambda x: x.var(-1), {"x": ("N", "D")}),
     "power": (lambda x, a: x**a, {"x": ("N",), "a": ()}),
     "embedding": (lambda E, t: F.embedding(t, E).tanh(), {"E": ("V", "D"), "t": Index(("N",), "V")}),
-    "sums of rows": (
-        lambda x, t: tt.zeros(*x.shape, dtype=tt.float64).index_add(0, t, x),
-        {"x": ("N", "D"), "t": Index(("N",), "N")},
-    ),
+    "sums of rows": (lambda x, t: tt.zeros(*x.shape, dtype=tt.float64).index_add(0, t, x),
+        {"x": ("N", "D"), "t": Index(("N",), "N")}),
     "differences of rows": (lambda x: (x[1:] - x[:-1]).square().sum(), {"x": ("N", "D")}),
-    "in place": (changes_its_input, {"x": ("N", "D")}),
     "gelu": (lambda x, W: F.gelu(x @ W), {"x": ("N", "D"), "W": ("D", "F")}),
     "diagonal": (lambda v: tt.diag(v) @ v, {"v": ("N",)}),
     "einsum": (lambda a, b: tt.einsum("ntd,nsd->nts", a, b), {"a": ("N", "T", "D"), "b": ("N", "S", "D")}),
@@ -348,7 +315,6 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "a parameter that is in a list, too": (Twice(), {"x": ("N", 3)}),
     "every other row": (every_other_row, {"x": ND}, EVEN),
     "every other row, without where": (every_other_row, {"x": ND}),
-    "halves of an even size": (halves, X),
     "two branches": (lambda x: (x**2).sum() if len(x) > 3 else (x**3).sum(), X, "N > 1"),
     "conditions that never hold": (lambda x: (x * x).sum(), X, ("N > 3", "N < 3")),
     "always a tie": (lambda x: x.maximum(x).sum(), X),
@@ -359,7 +325,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "a dtype that is asked for": (lambda x: x.sum() if x.dtype == tt.ones(2).dtype == tt.float64 else -x.sum(), X),
     "mean of every other entry": (lambda x: (x[::2] ** 2).mean(), X, EVEN),
     "sums of two that are stacked": (lambda x, y: (tt.stack((x, y)).sum(1) ** 2).sum(), XY),
-    "largest later": (largest_later, XH, "T > 1"),
+    "largest later": (Recurrent.largest_later, XH, "T > 1"),
     "a Sequential": (nn.Sequential(nn.Linear(3, 2), nn.Tanh()), {"x": ("B", 3)}),
     "third power of a size": (lambda x: x / len(x) ** 3 + len(x) ** 3, X),
     "exponential of a size": (lambda x: x.sum() * math.exp(3 * len(x)), X),
@@ -372,31 +338,22 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of a large number": (lambda S: causal(S, fill=-1e30).softmax(-1), {"S": NN}),
     "mask by where": (lambda S: tt.where(tt.ones(len(S), len(S)).tril() == 1, S, -1e30).softmax(-1), {"S": NN}),
     "mask of a window": (lambda S: causal(S, -250).softmax(-1), {"S": NN}),
-    "mask of another triangle": (
-        lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), {"S": NN}
-    ),
+    "mask of another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1),
+        {"S": NN}),
     "Hessian of x log x": (lambda x: (x * x.log()).sum(), X, (), SECOND),
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
-    "rotary from positions": (rotary_from_positions, {"x": ("T", "K*2")}),
-    "smoothing by hand": (smoothing_by_hand, {"z": NK, "t": Index(N, "K")}),
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
-    "names of the user's tensors": (network, {"X": ND, "W": ("D", "H"), "V": ("H", "K")}),
-    "names of tensors without a line": (attend, {"Q": ("T", "d"), "K": ("T", "d")}),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "diagonal of two sizes": (lambda x: ((x * tt.eye(*x.shape, dtype=tt.float64)).tril() ** 2).sum(), {"x": ND}),
     "triangle of two ranges": (lambda x: (tt.ones(len(x), len(x), dtype=tt.float64).tril(-2) @ x).sum(), X),
-    "band of two ranges": (
-        lambda x, t: -((x.tril(2).triu(-2) - x).log_softmax(-1)[tt.arange(len(x)), t]).mean(), ROWS
-    ),
+    "band of two ranges": (lambda x, t: -((x.tril(2).triu(-2) - x).log_softmax(-1)[tt.arange(len(x)), t]).mean(), ROWS),
 }  # fmt: skip
 OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand, wrong ones and right ones, where
-    "weights that are large": (
-        lambda x, t, w: F.cross_entropy(x, t, w.exp(), reduction="sum"), ROWS | {"w": ("D",)},
+    "weights that are large": (lambda x, t, w: F.cross_entropy(x, t, w.exp(), reduction="sum"), ROWS | {"w": ("D",)},
         ["w.exp()[t][:, None] * (x.softmax(-1) - 1.001 * F.one_hot(t, D))"],
-        ["w.exp()[t][:, None] * (x.softmax(-1) - F.one_hot(t, D))"],
-    ),
+        ["w.exp()[t][:, None] * (x.softmax(-1) - F.one_hot(t, D))"]),
     "numbers before zeros": (lambda x, y: (x * F.pad(tt.ones(3), (0, len(y) - 3)) * y).sum(), XY, ["y"],
                              ["y * F.pad(tt.ones(3), (0, len(y) - 3))"], "N > 3"),
     "sin² by cos²": (lambda x: (x - x.sin() * x.cos()).sum(), X, ["2 * cos(x)**2"], ["2 - 2 * cos(x)**2"]),
@@ -435,14 +392,12 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
     "relu by |x|": (lambda x: (x.relu() ** 2).sum(), X, [], ["x + abs(x)"]),
     "inverse of a product": (lambda A, B: linalg.inv(A @ B).sum(), {"A": DD, "B": DD},
                              [], ["-(linalg.inv(B) @ linalg.inv(A)).T @ ones(D, D) @ linalg.inv(A).T"]),
-    "determinant of a square": (lambda A: linalg.det(A @ A), {"A": DD},
-                                [], ["2 * linalg.det(A)**2 * linalg.inv(A).T"]),
+    "determinant of a square": (lambda A: linalg.det(A @ A), {"A": DD}, [], ["2 * linalg.det(A)**2 * linalg.inv(A).T"]),
     "sum of places": (lambda x: x.sum() * tt.arange(len(x)).sum(), X, ["N * ones(N)"], ["N * (N - 1) / 2 * ones(N)"]),
     "largest": (lambda x: x.max(), X, [], ["(x == x.max()) * 1.0", "(x == x.max()) / (x == x.max()).sum()"]),
     "largest of two copies": (lambda x: tt.cat((x, x)).max(), X, ["2.0 * (x == x.max())"], []),
     "a constant of no dtype": (lambda x: (x * tt.full((len(x),), 0.1)).sum(), X, [], ["full((N,), 0.1)"]),
-    "std": (lambda x: x.std(), X,
-        ["7 * x", "(x - x.mean()) / (N * x.std())", "x / ((N - 1) * x.std())"],
+    "std": (lambda x: x.std(), X, ["7 * x", "(x - x.mean()) / (N * x.std())", "x / ((N - 1) * x.std())"],
         ["(x - x.mean()) / ((N - 1) * x.std())"]),
     "z-scores": (lambda x: (((x - x.mean(0)) / x.std(0)) ** 3).sum(), {"x": ND},
         [lambda x, N: slope_of_scores(x, N, 1), lambda x, N: slope_of_scores(x, N) * x.std(0)],
@@ -460,6 +415,9 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
         ["2 * tt.tril(x) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)", "2 * tt.tril(x, -1) + 2 * x + 6 * x**5 * (x == 1)"],
         ["2 * tt.tril(x, -1) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)"]),
     "an argument that is not used": (lambda x, y: (y * y).sum(), XY, ["2 * y", "x", "ones(N)"], ["0 * x", "zeros(N)"]),
+    "least squares in NumPy": (lambda w, X, y: np.mean(np.square(np.matmul(X, w) - y)), {"w": D, "X": ND, "y": N},
+        [lambda X, w, y: np.matmul(X.T, np.matmul(X, w) - y) / len(y)],
+        [lambda X, w, y: 2 * np.matmul(X.T, np.matmul(X, w) - y) / len(y)]),
     "a number that is not used": (lambda x, y: (y * y).sum(), {"x": (), "y": N}, ["1", "N", "x"], ["0", "0 * x"]),
     "stacked and summed": (lambda x, y: (tt.stack((x, y)).sum(0) ** 2).sum(), XY,
         ["2 * x", "2 * x + y", "2 * (x + y).sum() * ones(N)"], ["2 * (x + y)"]),
@@ -480,8 +438,7 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
         ["arange(3 * N - 1, -1, -3)", "3 * arange(N)"], ["3 * arange(N, 0, -1)", "3.0 * (N - arange(N))"]),
     "halves": (lambda x: (x * tt.arange(0, len(x) / 2, 0.5)).sum(), X,
         ["arange(N)", "arange(1, N + 1) / 2"], ["arange(N) / 2", "0.5 * arange(N)"]),
-    "a trace": (lambda x: tt.trace(x) ** 2, {"x": KK},
-        ["2 * eye(K)", "2 * trace(x) * ones(K, K)", "trace(x) * eye(K)"],
+    "a trace": (lambda x: tt.trace(x) ** 2, {"x": KK}, ["2 * eye(K)", "2 * trace(x) * ones(K, K)", "trace(x) * eye(K)"],
         ["2 * trace(x) * eye(K)", "2 * tt.trace(x) * tt.eye(K)", "2 * diag(x).sum() * diag(ones(K))"]),
     "a diagonal": (lambda x: (tt.diag(x) ** 2).sum(), {"x": KK},
         ["2 * x", "2 * diag(x) * eye(K) * 2"], ["2 * diag(diag(x))", "2 * x * eye(K)"]),
@@ -494,8 +451,7 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
     "rows' norms of order 3/2": (lambda x: x.norm(1.5, dim=1).sum(), {"x": ND},
         ["x.sign() * x.abs() ** 0.5", "x / x.norm(1.5, dim=1, keepdim=True)"],
         ["x.sign() * x.abs() ** 0.5 / x.norm(1.5, dim=1, keepdim=True) ** 0.5"]),
-    "running sums": (lambda x: x.cumsum(0).sum(), X,
-        ["N - 1 - arange(N)", "arange(N) + 1", "N * ones(N)"],
+    "running sums": (lambda x: x.cumsum(0).sum(), X, ["N - 1 - arange(N)", "arange(N) + 1", "N * ones(N)"],
         ["N - arange(N)", "arange(N, 0, -1)", "ones(N, N).tril().sum(0)"]),
     "a triangle of ones": (lambda x: (tt.ones(len(x), len(x)).triu() @ x).sum(), X,
         ["arange(N)", "N - arange(N)", "ones(N, N).triu(1).sum(0)"],
@@ -515,13 +471,9 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
     "a norm, which is rarely 0": (lambda x: 3 * x.norm(), X, [], [lambda x: 3 * share(x, x.norm())]),
     "a root of a mean, which is rarely 0": (lambda x: (x**2).mean().sqrt(), X,
         [], [lambda x, N: share(x, N * (x**2).mean().sqrt())]),
-    "lengths, which are rarely 0": (lambda x, y: tt.hypot(x, y).sum(), XY,
-        [], [lambda x, y: share(x, tt.hypot(x, y))]),
+    "lengths, which are rarely 0": (lambda x, y: tt.hypot(x, y).sum(), XY, [], [lambda x, y: share(x, tt.hypot(x, y))]),
 }  # fmt: skip
-NO_SIZES = (
-    *((0,), ("N", 0), ("0",), (-1,), ("N M",), ("N M + 1",), ("2 N",), ("2*M + ",), ("M + 1.5",), ("M - 1",)),
-    ("2*M + f(3)",),
-)
+NO_SIZES = (0, "0", -1, "N M", "N M + 1", "2 N", "2*M + ", "M + 1.5", "M - 1", "2*M + f(3)")
 NO_NAMES = ("np", "math", "statistics", "upstream", "softmax", "lambda", "class")
 REFUSED = {  # what: function, arguments, where, and options
     "a branch by a value": (lambda x: x * 2 if x.sum() > 0 else x, {"x": ND}),
@@ -549,7 +501,7 @@ REFUSED = {  # what: function, arguments, where, and options
     "classes along a product of sizes": (lambda x, t: F.cross_entropy(x.T.reshape(x.shape), t), ROWS),
     "a size": (lambda x: len(x), X),
     "half a size": (lambda x: len(x) / 2, X),
-    **{f"the size {shape}": (lambda x: x.mean(), {"x": shape}) for shape in NO_SIZES},
+    **{f"the size {shape}": (lambda x: x.mean(), {"x": shape}) for shape in (("N", 0), *((n,) for n in NO_SIZES))},
     **{f"an argument called {a}": (lambda **every: sum(every.values()), {a: N}) for a in NO_NAMES},
     "-inf times a number": (lambda S, b: (causal(S) * b).softmax(-1), {"S": NN, "b": ()}),
     "-inf divided": (lambda S, b: (causal(S) / b).logsumexp(-1), {"S": NN, "b": ()}),
@@ -577,7 +529,7 @@ REFUSED = {  # what: function, arguments, where, and options
     "a Hessian and a Jacobian": (lambda x: x.sum(), X, (), SECOND | {"jacobian": True}),
     "wrt of a gradient": (lambda x: x.sum(), X, (), {"wrt": "x"}),
     "a Hessian by whole numbers": (lambda x, t: F.cross_entropy(x, t), CLASSES, (), SECOND | {"wrt": "t"}),
-}
+}  # fmt: skip
 UNUSABLE = {  # what: function, arguments, and gradients by hand
     "a gradient that is no dictionary": (square, X, {"by_hand": "x"}),
     "Hessians without a block": (square, X, {"hessian": {}}),

@@ -12,6 +12,7 @@ from mpmath import iv
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from derivations.proofs import coq
+from tests.symbolic.derive.derived_functions import arrays
 from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic import Index, NotCertifiable, derive
@@ -59,9 +60,9 @@ def values(text: str, names: dict) -> dict:
     """The value of each definition, a function of its indices if it has some: what `certify` computes."""
     types, known = {}, {}
     for name, x in names.items():
-        whole = np.issubdtype(np.asarray(x).dtype, np.integer)
-        read = int if whole else iv.mpf
-        types[name] = "nat -> " * np.ndim(x) + ("nat" if whole else "R")
+        is_integer = np.issubdtype(np.asarray(x).dtype, np.integer)
+        read = int if is_integer else iv.mpf
+        types[name] = "nat -> " * np.ndim(x) + ("nat" if is_integer else "R")
         known[name] = partial(lambda x, read, *at: read(x[at]), x, read) if np.ndim(x) else read(np.asarray(x).item())
     for name, (indices, formula) in definitions(text).items():
         value = Reader(formula, types | dict.fromkeys(indices, "nat"), Definitions({})).whole()
@@ -81,18 +82,14 @@ def numbers_of(value, shape) -> np.ndarray:
 def test_formulas_have_the_values_of_the_function(name):
     """The definitions of a certificate, read by a reader of their own, give the value and the gradients."""
     function, arguments = FUNCTIONS[name]
-    numbers = dict(zip(sorted({s for a in arguments.values() for s in getattr(a, "shape", a)}), (3, 4, 2, 5)))
-    rng, inputs = np.random.default_rng(0), {}
-    for n, shape in arguments.items():
-        if isinstance(shape, Index):
-            inputs[n] = tt.tensor(rng.integers(0, numbers[shape.below], [numbers[s] for s in shape.shape]))
-        else:
-            inputs[n] = tt.tensor(rng.normal(size=[numbers[s] for s in shape]), requires_grad=True)
+    derivation, numbers = derive(function, **arguments), (3, 4, 2, 5)
+    inputs = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in arrays(derivation, numbers).items()}
     result = function(**inputs)
-    upstream = rng.normal(size=result.shape) if result.ndim else np.ones(())
+    upstream = np.random.default_rng(0).normal(size=result.shape) if result.ndim else np.ones(())
     (result * tt.tensor(upstream)).sum().backward()
-    text = certificate(name)
-    names = {n: x.detach().numpy() for n, x in inputs.items()} | {n + "_" * (n == "O"): k for n, k in numbers.items()}
+    text = derivation.certificate()
+    sizes = dict(zip(map(str, derivation.derived.trace.sizes), numbers))
+    names = {n: x.detach().numpy() for n, x in inputs.items()} | {n + "_" * (n == "O"): k for n, k in sizes.items()}
     names |= {"dY": upstream} if result.ndim else {}
     known = values(text, names)
     values_of = numbers_of(known["Y" if result.ndim else "loss"], result.shape)
@@ -171,7 +168,7 @@ def test_page_shows_what_is_written(tmp_path, monkeypatch, capsys):
     text = capsys.readouterr().out
     assert (tmp_path / "log_sum_exp.v").read_text() + "\n" == text
     blocks = re.findall(r"```coq\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6 and [one for one in blocks if one not in text] == []
+    assert len(blocks) == 6 and [block for block in blocks if block not in text] == []
 
 
 def test_names_of_coq_are_no_names_of_a_certificate():

@@ -7,194 +7,116 @@ from functools import partial
 import pytest
 
 import tinytensor as tt
-from examples.gradients.functions import quadratic, softmax
-from tinytensor.autograd import Function
+from examples.gradients.functions import softmax
+from tests.symbolic.programs import programs
+from tests.tools.packages import missing
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
 
-ND, DK = ("N", "D"), ("D", "K")
+N, D, ND, DK, DD, DH, NH, HH = ("N",), ("D",), ("N", "D"), ("D", "K"), ("D", "D"), ("D", "H"), ("N", "H"), ("H", "H")
+Td, Sd, Sv, VD, CLASS, ROW = ("T", "d"), ("S", "d"), ("S", "v"), ("V", "D"), Index(N, "K"), Index(N, "V")
 
 
-def classifier(X, W, t):
-    return F.cross_entropy(X @ W, t)
+class ByHand:
+    """Functions with the sizes of their arguments."""
 
+    def classifier(X: ND, W: DK, t: CLASS):
+        return F.cross_entropy(X @ W, t)
 
-def regression(X, w, y):
-    r = X @ w - y
-    return (r**2).mean()
+    def regression(X: ND, w: D, y: N):
+        r = X @ w - y
+        return (r**2).mean()
 
+    def attention(Q: Td, K: Sd, V: Sv):
+        P = (Q @ K.mT / Q.shape[-1] ** 0.5).softmax(-1)
+        return P @ V
 
-def attention(Q, K, V):
-    P = (Q @ K.mT / Q.shape[-1] ** 0.5).softmax(-1)
-    return P @ V
+    def norm(x: ND, w: D, b: D):
+        return F.layer_norm(x, (x.shape[-1],), w, b, 0.1)
 
+    def residual(x: ND, W: DD):
+        return x + (x @ W).relu()
 
-def norm(x, w, b):
-    return F.layer_norm(x, (x.shape[-1],), w, b, 0.1)
+    def embedding(E: VD, t: ROW):
+        return E[t]
 
+    def recurrent(h: NH, x: ND, U: HH, W: DH):
+        return (h @ U + x @ W).tanh()
 
-def residual(x, W):
-    return x + (x @ W).relu()
+    def gate(x: ND):
+        return F.silu(x)
 
+    def running(x: N):
+        return (x.cumsum(0) ** 2).sum()
 
-def embedding(E, t):
-    return E[t]
+    def largest(x: ND, z: ND, y: N):
+        return (x.max(-1).values + z.sum(-1)) * y
 
-
-def recurrent(h, x, U, W):
-    return (h @ U + x @ W).tanh()
-
-
-def gate(x):
-    return F.silu(x)
-
-
-def focal(z, t):
-    p = z.sigmoid()
-    return -(t * (1 - p) ** 2 * p.log() + (1 - t) * p**2 * (1 - p).log()).sum()
-
-
-def running(x):
-    return (x.cumsum(0) ** 2).sum()
-
-
-def largest(x, z, y):
-    return (x.max(-1).values + z.sum(-1)) * y
+    def focal(z: N, t: N):
+        p = z.sigmoid()
+        return -(t * (1 - p) ** 2 * p.log() + (1 - t) * p**2 * (1 - p).log()).sum()
 
 
 FOCAL = (
     "(lambda p: t * (1 - p) ** 2 * (2 * p * log(p) + p - 1) + (1 - t) * p**2 * (p - 2 * (1 - p) * log(1 - p)))"
     "(sigmoid(z))"
 )
-FUNCTIONS = {  # the function, its arguments, and the right gradients
-    classifier: (
-        {"X": ND, "W": DK, "t": Index(("N",), "K")},
-        {
-            "X": "(softmax(X @ W, -1) - one_hot(t, K)) @ W.T / N",
-            "W": "X.T @ (softmax(X @ W, -1) - one_hot(t, K)) / N",
-        },
-    ),
-    regression: (
-        {"X": ND, "w": ("D",), "y": ("N",)},
-        {"X": "2 / N * outer(X @ w - y, w)", "w": "2 / N * X.T @ (X @ w - y)", "y": "-2 / N * (X @ w - y)"},
-    ),
-    softmax: ({"x": ND}, {"x": "(lambda p: p * (g - (p * g).sum(-1, keepdim=True)))(softmax(x, -1))"}),
-    attention: (
-        {"Q": ("T", "d"), "K": ("S", "d"), "V": ("S", "v")},
-        {
-            "V": "softmax(Q @ K.T / d**0.5, -1).T @ g",
-            "Q": "(lambda P, G: P * (G - (P * G).sum(-1, keepdim=True)))(softmax(Q @ K.T / d**0.5, -1), g @ V.T) @ K "
-            "/ d**0.5",
-        },
-    ),
-    norm: (
-        {"x": ND, "w": ("D",), "b": ("D",)},
-        {
-            "w": "(g * (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 0.1).sqrt()).sum(0)",
-            "b": "g.sum(0)",
-        },
-    ),
-    residual: (
-        {"x": ND, "W": ("D", "D")},
-        {"x": "g + (g * (x @ W > 0)) @ W.T", "W": "x.T @ (g * (x @ W > 0))"},
-    ),
-    quadratic: ({"x": ("D",), "A": ("D", "D")}, {"x": "(A + A.T) @ x", "A": "outer(x, x)"}),
-    embedding: ({"E": ("V", "D"), "t": Index(("N",), "V")}, {"E": "one_hot(t, V).to(g.dtype).T @ g"}),
-    recurrent: (
-        {"h": ("N", "H"), "x": ND, "U": ("H", "H"), "W": ("D", "H")},
-        {
-            "h": "(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U.T",
-            "U": "h.T @ (g * (1 - tanh(h @ U + x @ W) ** 2))",
-            "W": "x.T @ (g * (1 - tanh(h @ U + x @ W) ** 2))",
-        },
-    ),
-    gate: ({"x": ND}, {"x": "g * (lambda s: s * (1 + x * (1 - s)))(1 / (1 + exp(-x)))"}),
-    running: ({"x": ("N",)}, {"x": "2 * x.cumsum(0).flip(0).cumsum(0).flip(0)"}),
-    largest: (
-        {"x": ND, "z": ND, "y": ("N",)},
-        {"y": "g * (x.max(-1).values + z.sum(-1))"},
-    ),
-    focal: ({"z": ("N",), "t": ("N",)}, {"z": FOCAL}),  # Lin and others 2017, appendix B, with γ = 2
-}
-
 SOFTMAX, SCORES = "softmax(X @ W, -1)", "softmax(Q @ K.T / d**0.5, -1)"
-WRONG = [  # function, argument, a wrong gradient, and what the message names
-    (classifier, "W", f"X.T @ (one_hot(t, K) - {SOFTMAX}) / N", "the sign is wrong everywhere"),
-    (classifier, "W", f"X.T @ ({SOFTMAX} - one_hot(t, K))", "the factor 1/N is missing everywhere"),
-    (classifier, "W", f"X.T @ ({SOFTMAX} - one_hot(t, K)) / D", "the factor D/N is missing everywhere"),
-    (classifier, "W", f"({SOFTMAX} - one_hot(t, K)).T @ X / N", "has the shape (K, D), but W has (D, K)"),
-    (classifier, "X", f"{SOFTMAX} @ W.T / N", "the term -W[d, t_n]/N is missing"),
-    (classifier, "X", f"({SOFTMAX} - 2 * one_hot(t, K)) @ W.T / N", "the factor 1/2 is missing in the term"),
-    (classifier, "X", f"({SOFTMAX} - 1 / K) @ W.T / N", "is not in the derivative"),
-    (regression, "w", "X.T @ (X @ w - y) / N", "the factor 2 is missing everywhere"),
-    (regression, "w", "2 / N * X.T @ (y - X @ w)", "the sign is wrong everywhere"),
-    (regression, "w", "2 / N * X.T @ (X @ w)", "is missing"),
-    (regression, "y", "2 / N * (X @ w - y)", "the sign is wrong everywhere"),
-    (regression, "X", "2 / D * outer(X @ w - y, w)", "the factor D/N is missing everywhere"),
-    (softmax, "x", "(lambda p: p * (1 - p) * g)(softmax(x, -1))", "Σ_i"),
-    (softmax, "x", "(lambda p: p * (g - g.sum(-1, keepdim=True)))(softmax(x, -1))", "is not in the derivative"),
-    (softmax, "x", "(lambda p: p * (g - (p * g).sum(0, keepdim=True)))(softmax(x, -1))", "is not in the derivative"),
-    (softmax, "x", "(lambda p: p * (g + (p * g).sum(-1, keepdim=True)))(softmax(x, -1))", "the sign is wrong in"),
-    (attention, "V", f"{SCORES}.T @ g / d**0.5", "the factor √d is missing"),
-    (attention, "V", "softmax(Q @ K.T, -1).T @ g", "is not in the derivative"),
-    (attention, "Q", f"(lambda P, G: P * G)({SCORES}, g @ V.T) @ K / d**0.5", "is missing"),
-    (
-        attention,
-        "Q",
-        f"(lambda P, G: P * (G - (P * G).sum(-1, keepdim=True)))({SCORES}, g @ V.T) @ K",
-        "1/√d is missing",
-    ),
-    (norm, "b", "g.mean(0)", "the factor N is missing"),
-    (norm, "w", "(g * x).sum(0)", "is not in the derivative"),
-    (residual, "x", "(g * (x @ W > 0)) @ W.T", "the term ∂𝓛/∂Y_nd is missing"),
-    (residual, "x", "g + g @ W.T", "is missing"),
-    (residual, "x", "g + (g * (x @ W > 0)) @ W", "is missing"),
-    (residual, "W", "(g * (x @ W > 0)).T @ x", "is missing"),
-    (quadratic, "A", "2 * outer(x, x)", "the factor 1/2 is missing"),
-    (embedding, "E", "one_hot(t, V).to(g.dtype).T @ g / N", "the factor N is missing"),
-    (recurrent, "U", "h.T @ g", "is missing"),
-    (recurrent, "h", "(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U", "is missing"),
-    (recurrent, "W", "x.T @ (g * (1 - tanh(h @ U + x @ W)))", "is missing"),
-    (gate, "x", "g * (lambda s: s + x * s)(1 / (1 + exp(-x)))", "is missing"),
-    (running, "x", "2 * x.cumsum(0).flip(0).cumsum(0)", ""),
-    (running, "x", "2 * x.cumsum(0).cumsum(0).flip(0)", ""),
-    (largest, "y", "g * (z.max(-1).values + z.sum(-1))", ""),
-    (focal, "z", FOCAL.replace("p - 2", "p - 1"), "the factor 2 is missing in the term"),
-    (focal, "z", FOCAL.replace("+ p - 1", "- 1"), "is missing"),
-]
-
-
-def test_smallest_sizes_are_named():
-    verdict = check(quadratic, {"x": "2 * A @ x"}, x=("D",), A=("D", "D"))  # right at D = 1
-    assert "at D = 2" in str(verdict)
-
-
-class Scaled(Function):
-    @staticmethod
-    def forward(ctx, x, w):
-        ctx.save_for_backward(x, w)
-        return (x * x) @ w
-
-    @staticmethod
-    def backward(ctx, g):
-        x, w = ctx.saved_tensors
-        return 2 * x * (g @ w.T), (x * x).T @ g
-
-
-class Forgotten(Scaled):
-    @staticmethod
-    def backward(ctx, g):
-        x, w = ctx.saved_tensors
-        return x * (g @ w.T), (x * x).T @ g
-
-
-@pytest.mark.slow
-def test_backward_of_a_function_is_checked():
-    assert check(Scaled, x=ND, w=DK)
-    verdict = check(Forgotten, x=ND, w=DK)
-    assert not verdict["x"]
-    assert verdict["w"]
-    assert "the factor 2 is missing" in str(verdict)
+FUNCTIONS = programs(ByHand) | {"softmax": (softmax, {"x": ND})}
+BY_HAND = [  # name in FUNCTIONS, argument; wrong gradients, with words of the message; the right one
+    ("classifier", "X",
+     {f"{SOFTMAX} @ W.T / N": "the term -W[d, t_n]/N is missing",
+      f"({SOFTMAX} - 2 * one_hot(t, K)) @ W.T / N": "the factor 1/2 is missing in the term",
+      f"({SOFTMAX} - 1 / K) @ W.T / N": "is not in the derivative"}, [f"({SOFTMAX} - one_hot(t, K)) @ W.T / N"]),
+    ("classifier", "W",
+     {f"X.T @ (one_hot(t, K) - {SOFTMAX}) / N": "the sign is wrong everywhere",
+      f"X.T @ ({SOFTMAX} - one_hot(t, K))": "the factor 1/N is missing everywhere",
+      f"X.T @ ({SOFTMAX} - one_hot(t, K)) / D": "the factor D/N is missing everywhere",
+      f"({SOFTMAX} - one_hot(t, K)).T @ X / N": "has the shape (K, D), but W has (D, K)"},
+     [f"X.T @ ({SOFTMAX} - one_hot(t, K)) / N"]),
+    ("regression", "X", {"2 / D * outer(X @ w - y, w)": "the factor D/N is missing everywhere"},
+     ["2 / N * outer(X @ w - y, w)"]),
+    ("regression", "w",
+     {"X.T @ (X @ w - y) / N": "the factor 2 is missing everywhere",
+      "2 / N * X.T @ (y - X @ w)": "the sign is wrong everywhere", "2 / N * X.T @ (X @ w)": "is missing"},
+     ["2 / N * X.T @ (X @ w - y)"]),
+    ("regression", "y", {"2 / N * (X @ w - y)": "the sign is wrong everywhere"}, ["-2 / N * (X @ w - y)"]),
+    ("softmax", "x",
+     {"(lambda p: p * (1 - p) * g)(softmax(x, -1))": "Σ_i",
+      "(lambda p: p * (g - g.sum(-1, keepdim=True)))(softmax(x, -1))": "is not in the derivative",
+      "(lambda p: p * (g - (p * g).sum(0, keepdim=True)))(softmax(x, -1))": "is not in the derivative",
+      "(lambda p: p * (g + (p * g).sum(-1, keepdim=True)))(softmax(x, -1))": "the sign is wrong in"},
+     ["(lambda p: p * (g - (p * g).sum(-1, keepdim=True)))(softmax(x, -1))"]),
+    ("attention", "V",
+     {f"{SCORES}.T @ g / d**0.5": "the factor √d is missing", "softmax(Q @ K.T, -1).T @ g": "is not in the derivative"},
+     [f"{SCORES}.T @ g"]),
+    ("attention", "Q",
+     {f"(lambda P, G: P * G)({SCORES}, g @ V.T) @ K / d**0.5": "is missing",
+      f"(lambda P, G: P * (G - (P * G).sum(-1, keepdim=True)))({SCORES}, g @ V.T) @ K": "1/√d is missing"},
+     [f"(lambda P, G: P * (G - (P * G).sum(-1, keepdim=True)))({SCORES}, g @ V.T) @ K / d**0.5"]),
+    ("norm", "w", {"(g * x).sum(0)": "is not in the derivative"},
+     ["(g * (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 0.1).sqrt()).sum(0)"]),
+    ("norm", "b", {"g.mean(0)": "the factor N is missing"}, ["g.sum(0)"]),
+    ("residual", "x",
+     {"(g * (x @ W > 0)) @ W.T": "the term ∂𝓛/∂Y_nd is missing", "g + g @ W.T": "is missing",
+      "g + (g * (x @ W > 0)) @ W": "is missing"}, ["g + (g * (x @ W > 0)) @ W.T"]),
+    ("residual", "W", {"(g * (x @ W > 0)).T @ x": "is missing"}, ["x.T @ (g * (x @ W > 0))"]),
+    ("embedding", "E", {"one_hot(t, V).to(g.dtype).T @ g / N": "the factor N is missing"},
+     ["one_hot(t, V).to(g.dtype).T @ g"]),
+    ("recurrent", "h", {"(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U": "is missing"},
+     ["(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U.T"]),
+    ("recurrent", "U", {"h.T @ g": "is missing"}, ["h.T @ (g * (1 - tanh(h @ U + x @ W) ** 2))"]),
+    ("recurrent", "W", {"x.T @ (g * (1 - tanh(h @ U + x @ W)))": "is missing"},
+     ["x.T @ (g * (1 - tanh(h @ U + x @ W) ** 2))"]),
+    ("gate", "x", {"g * (lambda s: s + x * s)(1 / (1 + exp(-x)))": "is missing"},
+     ["g * (lambda s: s * (1 + x * (1 - s)))(1 / (1 + exp(-x)))"]),
+    ("running", "x", {"2 * x.cumsum(0).flip(0).cumsum(0)": "", "2 * x.cumsum(0).cumsum(0).flip(0)": ""},
+     ["2 * x.cumsum(0).flip(0).cumsum(0).flip(0)"]),
+    ("largest", "y", {"g * (z.max(-1).values + z.sum(-1))": ""}, ["g * (x.max(-1).values + z.sum(-1))"]),
+    ("focal", "z",
+     {FOCAL.replace("p - 2", "p - 1"): "the factor 2 is missing in the term",
+      FOCAL.replace("+ p - 1", "- 1"): "is missing"}, [FOCAL]),
+]  # fmt: skip
 
 
 def test_gradient_by_hand_may_be_a_function_or_that_of_a_derivation():
@@ -216,9 +138,8 @@ def test_constants_of_one_name_are_not_taken_for_each_other():
 def test_refutation_can_be_repeated(size):
     """At the numbers that it prints the two gradients have the values that it prints."""
     text = str(check(lambda a: (a**3).sum(), {"a": "3 * a**2 + (a.sum() > 0) * a"}, a=(size, size)))
-    where, derivative, by_hand, numbers = re.search(
-        r"entry \[(.*)\]: the derivative is (\S+), by hand (\S+) \(a = (.*)\)\n", text
-    ).groups()
+    words = r"entry \[(.*)\]: the derivative is (\S+), by hand (\S+) \(a = (.*)\)\n"
+    where, derivative, by_hand, numbers = re.search(words, text).groups()
     if size > 7:
         assert numbers.count("...") and len(numbers) < 600
         return
@@ -227,3 +148,33 @@ def test_refutation_can_be_repeated(size):
     at = tuple(map(int, where.split(",")))
     assert f"{a.grad[at].item():.6g}" == derivative
     assert f"{(a.grad + (a.sum() > 0) * a)[at].item():.6g}" == by_hand != derivative
+
+
+def test_functions_of_pytorch_are_derived_and_checked():
+    torch = pytest.importorskip("torch", reason=missing("torch"))
+
+    def loss(X, W, t):
+        return torch.nn.functional.cross_entropy(X @ W, t)
+
+    class Right(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return torch.matmul(torch.square(x), w)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return 2 * x * torch.matmul(g, w.t()), torch.square(x).t() @ g
+
+    class Wrong(Right):
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return x * torch.matmul(g, w.t()), torch.square(x).t() @ g
+
+    assert derive(loss, X=ND, W=DK, t=CLASS).proved
+    assert check(Right, x=ND, w=DK)
+    verdict = check(Wrong, x=ND, w=DK)
+    assert verdict["w"]
+    assert "the factor 2 is missing" in str(verdict["x"])

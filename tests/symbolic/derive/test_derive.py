@@ -15,7 +15,9 @@ from derivations import equations
 from examples.gradients import functions as examples
 from examples.gradients.functions import focal
 from tests.symbolic.derive import reviewed
+from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays
 from tests.symbolic.derive.second_functions import believe
+from tests.symbolic.programs import call
 from tests.tools.sampling_rate import some
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.derive import adjoints, time_limit
@@ -34,14 +36,12 @@ from tinytensor.symbolic.reading.errors import NotDerivable
 def evaluated(derivation: Derivation, rng) -> tuple[dict, dict, np.ndarray]:
     """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
     derived, trace = derivation.derived, derivation.derived.trace
-    at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
-    inputs = {}
+    numbers = (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3)
+    at = dict(zip(trace.sizes, numbers, strict=False))
+    inputs = {n: x % 1 + 0.5 if x.dtype.kind == "f" else x for n, x in arrays(derivation, numbers).items()}
     for name, a in trace.tensors.items():
-        shape = [int(n.xreplace(at)) for n in a.shape]
-        below = None if a.below is None else int(a.below.xreplace(at))
-        inputs[name] = rng.uniform(0.5, 1.5, shape) if below is None else rng.integers(0, below, shape)
         factors = [int(n.xreplace(at)) for n in a.sizes]
-        values = inputs[name].reshape(factors) + (below is not None)  # an index counts from 1
+        values = inputs[name].reshape(factors) + (a.below is not None)  # an index counts from 1
         at[trace.arrays[name]] = values if factors else float(values)
     out = name_of(derived.output)
     arriving = np.ones(())
@@ -108,9 +108,8 @@ def test_a_limit_that_is_reached_while_lines_are_shortened_leaves_a_proof(monkey
     made = []
     monkeypatch.setattr(adjoints, "simplifier_of", lambda *args: made.extend(args) or slow)
     monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: seconds[0])
-    derivation = derive(
-        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), limit=100, x=("N", "D"), w=("D",), b=("D",)
-    )
+    fn, arguments = FUNCTIONS["layer norm"]
+    derivation = derive(fn, limit=100, **arguments)
     assert seconds[0] in range(44, 47) and len(lines) == simple  # 0.6 of the time of formulas, which is 3/4 of all
     assert derivation.verdict == "proved for any size"
 
@@ -130,9 +129,6 @@ def test_a_limit_that_is_reached_before_any_proof_leaves_the_raw_adjoints(monkey
     assert derivation.proved
     monkeypatch.setattr(adjoints, "adjoint_of", never)
     assert not derive(focal, limit=100, z=("N", "K"), t=Index(("N",), "K")).proved
-
-
-# ------------------------------------------------------------------------------------------ a block of document 003
 
 
 def block(X, Q, K, V, W, Fw, b, G, c):
@@ -166,6 +162,7 @@ BLOCK = {
     "c": ("D",),
 }
 HEAD = {"Zp": ("C", "D"), "O": ("D", "V"), "y": Index(("C",), "V")}
+EQUATION_17 = {"block": (block, BLOCK), "head": (head, HEAD)}
 SIZES = {x: size(str(x)) for x in (equations.C, equations.D, equations.H, equations.nK, equations.nF, equations.nV)}
 LABELS = {"F": "Fw", "rhat": "r2", "L": "logits"}  # of equations.py, where the user has other names
 
@@ -198,11 +195,8 @@ def translated(expr: Expr, arrays: dict, indices: dict) -> Expr:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["block", "head"])
 def test_equation_17_follows_from_a_users_code(part):
-    fn, arguments, closed = {
-        "block": (block, BLOCK, equations.block_closed()),
-        "head": (head, HEAD, equations.head_closed()),
-    }[part]
-    derivation = derive(fn, **arguments)
+    closed = equations.block_closed() if part == "block" else equations.head_closed()
+    derivation = call(*EQUATION_17[part])()
     assert derivation.proved
     derived = derivation.derived
     names = [*derived.trace.arrays.values(), *[line.name for line in derived.forward]]
@@ -212,9 +206,9 @@ def test_equation_17_follows_from_a_users_code(part):
         program.let(line.left, line.right)
     inner = {line.name for group in derived.groups if group.closed for line in group.lines}
     forms = []
-    for entry, one in closed.items():
+    for entry, line in closed.items():
         indices = {}
-        forms.append((translated(entry, arrays, indices), translated(one.form, arrays, indices)))
+        forms.append((translated(entry, arrays, indices), translated(line.form, arrays, indices)))
     stated = {left.base for left, _ in forms}
     lines = derived.raw | derived.adjoints  # those that are shown are proved equal to the others
     hidden = [line for name, line in lines.items() if name not in stated]
@@ -222,9 +216,6 @@ def test_equation_17_follows_from_a_users_code(part):
         difference = expanded(lines[left.base].at(left), hidden) - form
         assert any(normal(program.expand(difference, through)) == 0 for through in ((), inner)), text(left)
     assert normal(difference + form / 2) != 0  # half of the last form is not the gradient
-
-
-# ------------------------------------------------------------------------------------------ modules and sizes
 
 
 @pytest.mark.slow

@@ -105,17 +105,17 @@ def matrices_hold(name: str, change=lambda code: code) -> int:
     inputs = arrays(derivation, (3, 2, 5, 4, 7, 6))
     sizes = dict(zip((str(s) for s in derivation.derived.trace.sizes), (3, 2, 5, 4, 7, 6)))
     names = interim(name, inputs) | {"size": type("size", (), sizes)}
-    for one in derivation.matrix():
-        ours = np.asarray(eval(change(one.right.code), names))
-        left = one.line.left
+    for form in derivation.matrix():
+        ours = np.asarray(eval(change(form.right.code), names))
+        left = form.line.left
         expected = np.asarray(names[str(getattr(left, "base", left))])
-        assert ours.size in (expected.size, 1), (name, one)
+        assert ours.size in (expected.size, 1), (name, form)
         np.testing.assert_allclose(ours.reshape(expected.shape) if ours.size > 1 else ours, expected, atol=1e-12)
     return len(derivation.matrix())
 
 
 # a table that the function makes is no name of the program; "special" has a name that the program must change
-PLAIN = [name for name in FUNCTIONS if name not in ("table of values", "angles", "special")]
+PLAIN = [name for name in FUNCTIONS if name not in ("table_of_values", "angles", "special")]
 
 
 @pytest.mark.slow

@@ -23,28 +23,17 @@ def engine(fn, arguments: dict[str, np.ndarray], upstream: np.ndarray | None = N
     return {"value": value.detach().numpy(), **gradients}
 
 
-def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
-    assert one.keys() == other.keys()
-    assert {n: x.shape for n, x in one.items()} == {n: x.shape for n, x in other.items()}
-    return max(float(np.abs(one[n] - other[n]).max()) for n in one)
+def difference(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> float:
+    assert left.keys() == right.keys()
+    assert {n: x.shape for n, x in left.items()} == {n: x.shape for n, x in right.items()}
+    return max(float(np.abs(left[n] - right[n]).max()) for n in left)
 
 
-@pytest.mark.parametrize("name", ["largest", "first largest", "softmax by hand"])
+@pytest.mark.parametrize("name", ["largest", "first largest", "softmax_by_hand"])
 def test_ties_are_shared_as_in_the_engine(name):
     d = derived(name)
     inputs = {"x": np.array([[1.0, 2.0, 2.0], [1.0, 2.0, -1.0], [1.0, 0.0, 2.0]])}
     assert difference(d.evaluate(**inputs), engine(FUNCTIONS[name][0], inputs)) < 1e-10
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("name", ["embedding", "heads", "gather", "stacked"])
-def test_upstream_is_the_gradient_of_the_result(name):
-    d = derived(name)
-    inputs = arrays(d, ODD[0])
-    upstream = np.random.default_rng(1).normal(size=d.evaluate(**inputs)["value"].shape)
-    ours = d.evaluate(**inputs, upstream=upstream)
-    assert difference(ours, engine(FUNCTIONS[name][0], inputs, upstream)) < 1e-10
-    assert difference(ours, d.evaluate(**inputs)) > 1e-3
 
 
 @pytest.mark.slow
@@ -55,8 +44,8 @@ def test_every_program_runs_alone(tmp_path):
         (tmp_path / f"part{n}.py").write_text(derived(name).source())
     inputs = {}
     for n, name in enumerate(names):
-        own = arrays(derived(name), ODD[0])
-        inputs |= {f"{n}/{k}": x for k, x in (own | tables(derived(name)._program)).items()}
+        inputs_of = arrays(derived(name), ODD[0])
+        inputs |= {f"{n}/{k}": x for k, x in (inputs_of | tables(derived(name)._program)).items()}
     np.savez(tmp_path / "given.npz", **inputs)
     run = """
 import sys, importlib
@@ -65,9 +54,9 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 given, found = dict(np.load("given.npz")), {}
 for n in range(int(sys.argv[2])):
-    own = {k.split("/")[1]: x for k, x in given.items() if k.startswith(f"{n}/")}
+    inputs_of = {k.split("/")[1]: x for k, x in given.items() if k.startswith(f"{n}/")}
     program = importlib.import_module(f"part{n}").value_and_gradients
-    found |= {f"{n}/{k}": x for k, x in program(**own).items()}
+    found |= {f"{n}/{k}": x for k, x in program(**inputs_of).items()}
 np.savez("found.npz", **found)
 """
     command = [sys.executable, "-c", run, str(tmp_path), str(len(names))]
@@ -166,10 +155,14 @@ def test_wrong_arguments_are_refused(change, error, message):
         d.evaluate(**inputs)
 
 
-def test_wrong_upstream_is_refused():
+def test_upstream_is_the_gradient_of_the_result():
     d = derived("embedding")
+    inputs = arrays(d, ODD[0])
+    upstream = np.random.default_rng(1).normal(size=d.evaluate(**inputs)["value"].shape)
+    wanted = engine(FUNCTIONS["embedding"][0], inputs, upstream)
+    assert difference(d.evaluate(**inputs, upstream=upstream), wanted) < 1e-10
     with pytest.raises(ValueError, match="upstream has the shape"):
-        d.evaluate(**arrays(d, ODD[0]), upstream=np.ones(3))
+        d.evaluate(**inputs, upstream=np.ones(3))
 
 
 def test_index_has_no_gradient():

@@ -11,48 +11,17 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
-from sympy import (
-    Eq,
-    Expr,
-    KroneckerDelta,
-    Piecewise,
-    Pow,
-    Rational,
-    S,
-    Symbol,
-    asin,
-    atan,
-    cos,
-    exp,
-    log,
-    sin,
-    sqrt,
-    tanh,
-)
+import sympy
+from sympy import Expr, KroneckerDelta, Pow, Rational, S, Symbol, asin, atan, cos, exp, log, sin, sqrt, tanh
 
 from tests.tools.sampling_rate import THOROUGH, some
 from tinytensor.symbolic.derive.conditions import verdict
 from tinytensor.symbolic.index_calculus import formulas, functions, quotients, vanishing
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total, value
-from tinytensor.symbolic.index_calculus.functions import (
-    Phi,
-    absolute,
-    arctan2,
-    floored,
-    larger,
-    relu,
-    same,
-    sigmoid,
-    sign,
-    softplus,
-    theta,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.functions import absolute, larger, relu, same, sigmoid, sign, theta, upto
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED, Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, vanishes
-
-# ---- the conditions --------------------------------------------------------------------------------------------------
 
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, k = Index("i", n), Index("j", n), Index("k", m)
@@ -79,16 +48,12 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (log(sqrt(a)) - log(a) / 2, {"root", "logarithm"}, (-1, 1)),
     (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
+OF_THREE = sum(KroneckerDelta(p, number) for number in (1, 2, 3))
 BY_CASES = [  # of an index, or of steps
     (theta(a - 2) * theta(1 - a), {"tie"}),
     (theta(a - 2) * theta(1 - a) + same(b), {"tie", "equality"}),
     (theta(2 * a + 2 * b - 4) * theta(1 - a - b), {"tie"}),
-    (
-        sum(KroneckerDelta(p, number) for number in (1, 2, 3))
-        - 1
-        + KroneckerDelta(p, 2) * ((a**2 - b**2) / (a - b) - a - b),
-        {"denominator"},
-    ),
+    (OF_THREE - 1 + KroneckerDelta(p, 2) * ((a**2 - b**2) / (a - b) - a - b), {"denominator"}),
 ]
 UNCONDITIONAL = [
     sqrt(1 + a**2) ** 2 - 1 - a**2,
@@ -97,8 +62,8 @@ UNCONDITIONAL = [
     absolute(a) - 2 * relu(a) + a,
     larger(a, b) - b - relu(a - b),
     sigmoid(a) - exp(a) / (1 + exp(a)),
-    softplus(a) - softplus(-a) - a,
-    log(exp(a) + exp(b)) - a - softplus(b - a),
+    functions.softplus(a) - functions.softplus(-a) - a,
+    log(exp(a) + exp(b)) - a - functions.softplus(b - a),
     tanh(a) - (exp(a) - exp(-a)) / (exp(a) + exp(-a)),
     sin(a) ** 2 + cos(a) ** 2 - 1,
     sin(3 * a + b) - 3 * sin(a) * cos(b) * cos(a) ** 2 + sin(a) ** 3 * cos(b) - cos(3 * a) * sin(b),
@@ -110,16 +75,16 @@ UNCONDITIONAL = [
     total(upto(i, j), j) - n + i - 1,
     total(upto(j, i), j) - i,
     upto(i, j) + upto(j + 1, i) - 1,
-    sum(KroneckerDelta(p, number) for number in (1, 2, 3)) - 1,
+    OF_THREE - 1,
     sqrt(total(c**2, j)) ** 2 - total(c**2, j),
     total(delta(i, j) / (1 + exp(c)), j) - sigmoid(-a),
     b / (total(exp(c), j) + same(total(exp(c), j))) - b / total(exp(c), j),
     theta(1 + a**2) - theta(-exp(a)) - 1,
-    floored(j - Rational(1, 2)) - j + 1,
+    functions.floored(j - Rational(1, 2)) - j + 1,
     total(upto(j, i) * A[i, k], j, k) - i * total(A[i, k], k),
 ]
 FALSE = [
-    floored(a + Rational(1, 2)) - a,
+    functions.floored(a + Rational(1, 2)) - a,
     total(upto(2 * j, i), j) - i,
     total(theta(c), j) ** 2 - n * total(theta(c), j),
     theta(a) * theta(Rational(1, 2) - a),
@@ -143,10 +108,10 @@ FALSE = [
 ]
 
 
-def number(formula: Expr, one: float, other: float) -> float | None:
+def number(formula: Expr, left: float, right: float) -> float | None:
     """The value at entries of these numbers; None if there is none."""
     try:
-        result = value(formula, {n: 1, i: 1, x: {(0,): one}, y: {(0,): other}})
+        result = value(formula, {n: 1, i: 1, x: {(0,): left}, y: {(0,): right}})
     except (ZeroDivisionError, ValueError):
         return None
     return None if isinstance(result, complex) else float(result)
@@ -161,8 +126,8 @@ def holds(theorem: Theorem, point: tuple[float, float]) -> bool:
 def test_a_lost_condition_proves_what_is_wrong(row, monkeypatch):
     formula, conditions, point = row
     assert holds(vanishes([formula]), point)
-    whole = vanishing._hypotheses
-    monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (own := whole(*a)) is None else own - conditions)
+    hypotheses = vanishing._hypotheses
+    monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (h := hypotheses(*a)) is None else h - conditions)
     assert not holds(vanishes([formula]), point)
 
 
@@ -171,9 +136,6 @@ def test_conditions_of_formulas_with_parts_in_common_are_kept():
     fractions = Fractions(Signs())
     pair = [log(a * b) - log(a) - log(b), 2 * log(a * b) - 2 * log(a) - log(b) - log(b)]
     assert [vanishing.vanishes_at_size(f, fractions).hypotheses for f in pair] == [{"logarithm"}] * 2
-
-
-# ---- who makes theorems ----------------------------------------------------------------------------------------------
 
 
 def test_theorems_are_made_by_the_rules_alone():
@@ -226,7 +188,7 @@ def test_nothing_else_makes_a_theorem_or_says_proved(tmp_path):
 DIFFERENTIABLE = [  # formula, the conditions under which it has a value, and those under which it has a derivative then
     (relu(a), set(), {"tie"}),
     (larger(a, b), set(), {"tie"}),
-    (floored(a) * a, set(), {"step"}),
+    (functions.floored(a) * a, set(), {"step"}),
     (theta(n - m) * a, set(), set()),
     (1 / a, {"denominator"}, set()),
     (1 / (1 + a**2), set(), set()),
@@ -234,7 +196,7 @@ DIFFERENTIABLE = [  # formula, the conditions under which it has a value, and th
     (log(a) / log(2), {"logarithm"}, set()),
     (a**b, {"logarithm"}, set()),
     (asin(a), {"arc"}, set()),
-    (arctan2(a, b), {"denominator"}, {"tie"}),
+    (functions.arctan2(a, b), {"denominator"}, {"tie"}),
     (sigmoid(a) + a / n, set(), set()),
 ]
 
@@ -242,23 +204,23 @@ DIFFERENTIABLE = [  # formula, the conditions under which it has a value, and th
 def faults(rules) -> set[str]:
     """What a module with the rules of vanishing.py gets wrong."""
     result = set()
-    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((one, set()) for one in UNCONDITIONAL), *BY_CASES]:
+    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((f, set()) for f in UNCONDITIONAL), *BY_CASES]:
         theorem = rules.vanishes([formula])
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
     for formula, conditions, _ in CONDITIONS[:7]:  # by fractions alone
         theorem = rules.vanishes_at_size(formula)
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
-    result |= {
-        str(one) for one in FALSE if rules.vanishes([one]) is not None or rules.vanishes_at_size(one) is not None
-    }
+    for formula in FALSE:
+        proved = rules.vanishes([formula]) is not None or rules.vanishes_at_size(formula) is not None
+        result |= {str(formula)} if proved else set()
     for formula, values, slopes in DIFFERENTIABLE:
-        one, other = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
-        right = (one.smooth, one.hypotheses, other.hypotheses) == ((formula,), values, slopes)
+        defined, smooth = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
+        right = (defined.smooth, defined.hypotheses, smooth.hypotheses) == ((formula,), values, slopes)
         result |= set() if right else {str(formula)}
     for offset, (first, last) in itertools.product(range(-6, 7), ((i, j), (j, i), (i, n), (n, i), (2 * i, j), (-i, j))):
         comparison = upto(first, last + offset)
         form = rules.of_whole_numbers(comparison)
-        at = ({n: 5, i: one, j: other} for one, other in itertools.product(range(1, 6), repeat=2))
+        at = ({n: 5, i: left, j: right} for left, right in itertools.product(range(1, 6), repeat=2))
         result |= set() if all(value(comparison, here) == value(form, here) for here in at) else {str(comparison)}
     largest, entry = Symbol("largest", real=True), Array("s", (n,))
     alone = same(a - largest)
@@ -271,12 +233,12 @@ def faults(rules) -> set[str]:
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
     v = Symbol("v", real=True)
     result |= {"names"} if rules.defined(1 / v, {v: 1 + a**2}, Signs()).hypotheses else set()
-    one, other = rules.differentiable([theta(a)]), rules.defined(1 / a, {}, Signs())
-    first = rules.together([other], (), ["N > 1"])
-    both = rules.together([one, first], ["row"], ["M > 1"])
+    tie, denominator = rules.differentiable([theta(a)]), rules.defined(1 / a, {}, Signs())
+    bounded = rules.together([denominator], (), ["N > 1"])
+    both = rules.together([tie, bounded], ["row"], ["M > 1"])
     if (both.hypotheses, both.sizes) != ({"tie", "denominator", "row"}, ("N > 1", "M > 1")):
         result.add("together")
-    return result if both.smooth == (*one.smooth, *other.smooth) else result | {"together"}
+    return result if both.smooth == (*tie.smooth, *denominator.smooth) else result | {"together"}
 
 
 def test_the_rules_are_right():
@@ -379,21 +341,18 @@ def test_a_sum_that_may_be_empty_is_not_above_0():
     assert Signs().positive(total(exp(x[j]), j)) and not Signs().positive(total(exp(x[over]), over))
 
 
-# ---- random formulas beside their normal forms -----------------------------------------------------------------------
-
-
 def random_formula(rng: random.Random, indices: list[Index], depth: int) -> Expr:
     """Some formula of entries in these indices."""
-    one, other = rng.choice([i for i in indices if i.size == n]), rng.choice([i for i in indices if i.size == m])
+    row, column = rng.choice([i for i in indices if i.size == n]), rng.choice([i for i in indices if i.size == m])
     if depth == 0:
-        return rng.choice([x[one], y[one], A[one, other], S(rng.randint(1, 3)), Rational(1, 2), n, theta(x[one] - 1)])
+        return rng.choice([x[row], y[row], A[row, column], S(rng.randint(1, 3)), Rational(1, 2), n, theta(x[row] - 1)])
     if rng.random() < 0.25:
         bound = Index(rng.choice("jkl"), rng.choice((n, m)))
         return total(random_formula(rng, [*indices, bound], depth - 1), bound)
     f, g = (random_formula(rng, indices, depth - rng.randint(1, 2) if depth > 1 else 0) for _ in range(2))
-    functions = [exp, log, sqrt, sin, cos, tanh, relu, absolute, sign, theta, sigmoid, softplus, Phi]
-    ways = [f + g, f - g, f * g, f / g, f * f, larger(f, g), f ** Rational(rng.randint(-3, 3), 2), f * delta(one, i)]
-    return rng.choice([*ways, *ways, *(h(f) for h in functions), f ** x[one] if depth < 3 else f * g, same(f - g)])
+    heads = [exp, log, sqrt, sin, cos, tanh, relu, absolute, sign, theta, sigmoid, functions.softplus, functions.Phi]
+    ways = [f + g, f - g, f * g, f / g, f * f, larger(f, g), f ** Rational(rng.randint(-3, 3), 2), f * delta(row, i)]
+    return rng.choice([*ways, *ways, *(head(f) for head in heads), f ** x[row] if depth < 3 else f * g, same(f - g)])
 
 
 def random_term(rng: random.Random, depth: int) -> Expr:
@@ -408,9 +367,9 @@ def random_term(rng: random.Random, depth: int) -> Expr:
 
 def in_sympy(formula: Expr) -> Expr:
     """The same in SymPy's own functions."""
-    formula = formula.replace(theta, lambda u: Piecewise((1, u > 0), (0, True)))
-    formula = formula.replace(same, lambda u: Piecewise((1, Eq(u, 0)), (0, True)))
-    formula = formula.replace(arctan2, lambda one, other: 2 * atan(one / (sqrt(one**2 + other**2) + other)))
+    formula = formula.replace(theta, lambda u: sympy.Piecewise((1, u > 0), (0, True)))
+    formula = formula.replace(same, lambda u: sympy.Piecewise((1, sympy.Eq(u, 0)), (0, True)))
+    formula = formula.replace(functions.arctan2, lambda y, x: 2 * atan(y / (sqrt(y**2 + x**2) + x)))
     rows = [row for row in functions.TABLE.values() if row.form is not None and issubclass(row.head, functions.Head)]
     changed = formula
     for row in rows:
@@ -420,27 +379,23 @@ def in_sympy(formula: Expr) -> Expr:
 
 def test_derivatives_of_random_terms_are_sympys():
     """Our functions in SymPy's own ones, so that none of our derivatives is used."""
-    rng, compared, own, other = random.Random(3), 0, Symbol("u", real=True), Symbol("v", real=True)
+    rng, compared, u, v = random.Random(3), 0, Symbol("u", real=True), Symbol("v", real=True)
     for _ in range(2_400 if THOROUGH else 800):
         formula = random_term(rng, rng.choice((2, 2, 3)))
         slope = formula.diff(a)
         if formula.has(*UNDEFINED) or slope.has(*UNDEFINED):
             continue
-        point = {own: rng.uniform(-2, 2), other: rng.uniform(-2, 2)}
-        at = {n: 1, i: 1, x: {(0,): point[own]}, y: {(0,): point[other]}}
+        point = {u: rng.uniform(-2, 2), v: rng.uniform(-2, 2)}
+        at = {n: 1, i: 1, x: {(0,): point[u]}, y: {(0,): point[v]}}
         try:
             ours = value(slope, at)
-            theirs = complex(in_sympy(formula).xreplace({a: own, b: other}).diff(own).evalf(subs=point))
+            theirs = complex(in_sympy(formula).xreplace({a: u, b: v}).diff(u).evalf(subs=point))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # no value, or none of SymPy's
             continue
         if not isinstance(ours, complex) and math.isfinite(ours) and cmath.isfinite(theirs):
             compared += 1
             assert abs(ours - theirs) <= 1e-6 * (1 + abs(ours)), formula
     assert compared > (1_500 if THOROUGH else 500)
-
-
-class Tie(ValueError):
-    """Two numbers that are compared are equal."""
 
 
 def without_rounding(function):
@@ -451,7 +406,7 @@ def without_rounding(function):
 def without_ties(meaning):
     def apart(*numbers):
         if len({*numbers, *([0] if len(numbers) == 1 else [])}) == 1:
-            raise Tie
+            raise ValueError("a tie")
         return meaning(*numbers)
 
     return apart
@@ -472,8 +427,8 @@ def test_random_formulas_have_the_values_of_their_normal_forms(ties, monkeypatch
     monkeypatch.setitem(formulas.MEANING, Pow, root_above_zero)
     for function in (theta, relu, absolute, sign, larger, same):
         row = functions.HEADS[function]
-        own = without_ties(row.value) if ties else without_rounding(row.value)
-        monkeypatch.setitem(functions.HEADS, function, replace(row, value=own))
+        meaning = without_ties(row.value) if ties else without_rounding(row.value)
+        monkeypatch.setitem(functions.HEADS, function, replace(row, value=meaning))
 
     def entry(rng: random.Random) -> float:
         return rng.choice((-1, 1, 1, 1)) * rng.uniform(0.3, 2)
@@ -491,16 +446,12 @@ def test_random_formulas_have_the_values_of_their_normal_forms(ties, monkeypatch
             continue
         for _ in range(2):
             at = {n: rng.randint(1, 3), m: rng.randint(1, 2), i: 1, k: 1}
-            for array in (x, y, A):
-                at[array] = formulas.random_entries(
-                    array, at, rng, lambda rng: rng.choice((-1, 1, 1, 1)) * rng.uniform(0.3, 2)
-                )
+            at |= {array: formulas.random_entries(array, at, rng, entry) for array in (x, y, A)}
             try:
                 numbers = [complex(value(e, at)) for e in (formula, form)]
-            except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # Tie among them
+            except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # a tie among them
                 continue
             if all(z.imag == 0 and math.isfinite(z.real) for z in numbers):
                 compared += 1
-                one, other = numbers
-                assert abs(one - other) <= 1e-6 * (1 + abs(one)), (formula, form)
+                assert abs(numbers[0] - numbers[1]) <= 1e-6 * (1 + abs(numbers[0])), (formula, form)
     assert compared > (30_000 if THOROUGH else 270)

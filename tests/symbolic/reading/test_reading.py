@@ -66,9 +66,8 @@ def differs(derivation, fn) -> list[int]:
 
 def test_what_cannot_be_read_is_refused_with_its_line():
     lines = "(tricks.py", "(<string>", "another call would differ"
-    assert [
-        n for n, entry in TRICKS_SAID.items() if not entry["text"] and not any(x in entry["verdict"] for x in lines)
-    ] == []
+    refused = {name: entry["verdict"] for name, entry in TRICKS_SAID.items() if not entry["text"]}
+    assert [name for name, verdict in refused.items() if not any(line in verdict for line in lines)] == []
 
 
 def test_a_size_that_must_be_a_multiple_is_a_condition():
@@ -101,14 +100,14 @@ def test_a_size_at_which_the_function_fails_is_no_proof(monkeypatch):
 def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
     """A planted mistake: what a step shares with the next one is not looked at."""
     monkeypatch.setattr(Loop, "_check", lambda *_: None)
-    assert derive(TRICKS["loop: collects what it changes"], x=N).verdict.startswith("NOT proved")
+    assert derive(TRICKS["collected_in_place"], x=N).verdict.startswith("NOT proved")
 
 
 def test_a_state_without_a_name_is_noticed(monkeypatch):
     """A planted mistake: no object is looked at before and after a step, or a call."""
     for module in (loops, program):
         monkeypatch.setattr(module, "changed_names", lambda *_: {})
-    name = "loop: push = rows.append"
+    name = "by_push"
     assert differs(derive(TRICKS[name], x=N), TRICKS[name]) == [n for n in SIZES if n > 150]
 
 
@@ -118,9 +117,6 @@ def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):
     monkeypatch.setattr(sizes, "HINTS", (Integer(20),))
     monkeypatch.setattr(Reading, "conditions", property(lambda self: [], lambda self, _: None), raising=False)
     assert differs(derive(TRICKS["N == 20"], x=N), TRICKS["N == 20"])
-
-
-# ------------------------------------------------------------------------------------------------ sizes
 
 
 def size_of(name: str, reading: Reading) -> SymInt:
@@ -214,9 +210,9 @@ def test_a_reading_replaces_no_function_of_the_engine():
     before, seen = engine_names(), []
     with functions_for_sizes(Reading()):
         after = engine_names()
-        other = threading.Thread(target=lambda: seen.append((state.reading, tt.zeros(2).add_(1).tolist())))
-        other.start()
-        other.join()
+        thread = threading.Thread(target=lambda: seen.append((state.reading, tt.zeros(2).add_(1).tolist())))
+        thread.start()
+        thread.join()
         assert state.reading is not None
     assert [name for name, value in after.items() if before.get(name) is not value] == []
     assert seen == [(None, [1.0, 1.0])] and state.reading is None

@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 import tinytensor as tt
+from tests.symbolic.programs import functions_of, with_backward
 from tinytensor import nn
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import op
@@ -39,45 +40,6 @@ counter, memo, tests, limit = [0], {}, [id], 20
 buffer, ones = tt.zeros(3, dtype=tt.float64), iter([1.0] * 500)
 read_at = eval("lambda x: (x * x).sum() * (1 + (type(x.shape[0]) is int))")
 norm = nn.BatchNorm1d(3).double()
-
-
-def try_reshape(x):
-    try:
-        x.reshape(4, 5)
-        return 2 * s(x)
-    except RuntimeError:
-        return s(x)
-
-
-def try_int(x):
-    try:
-        return s(x) * int.bit_length(N(x))
-    except TypeError:
-        return s(x)
-
-
-def swallowed(x):
-    try:
-        return s(x) * int(N(x))
-    except BaseException:
-        return s(x)
-
-
-def by_type(x):
-    return if_(type(N(x)) is int, x)
-
-
-def in_thread(x):
-    values = []
-    thread = threading.Thread(target=lambda: values.append(x.max().item()))
-    thread.start()
-    thread.join()
-    return if_(values and values[0] > 1000, x)
-
-
-def global_count(x):
-    counter[0] += 1
-    return if_(counter[0] > 150, x)
 
 
 def clamped(change):
@@ -102,62 +64,6 @@ def looped(body, start=lambda x: tt.zeros((), dtype=tt.float64)):
         return h
 
     return f
-
-
-def collected(x):
-    rows = []
-    for t in range(len(x)):
-        rows.append(x[t] * 2)
-    return rows[0]
-
-
-def extended(x):
-    rows = []
-    for t in range(len(x)):
-        rows += [x[t]]
-    return tt.stack(rows).sum()
-
-
-def counted(x):
-    n, h = 0, tt.zeros((), dtype=tt.float64)
-    for t in range(len(x)):
-        h = h + x[t]
-        n = n + 1
-    return h * n
-
-
-def last_step(x):
-    for t in range(len(x)):
-        y = x[t]
-    return y * t
-
-
-def numbered_backward(x):
-    h = tt.zeros((), dtype=tt.float64)
-    for i, row in enumerate(reversed(x)):
-        h = h + i * row
-    return h
-
-
-def neighbours(x):
-    h = 0 * x[0]
-    for a, b in zip(x, x[1:]):  # noqa: RUF007
-        h = h + a * b
-    return h
-
-
-def looped_backward(x):
-    h = x[0] * 0
-    for t in range(len(x) - 1, 149, -1):
-        h = h * 0.5 + x[-1 - t] * t
-    return h
-
-
-def number_that_grows(x):
-    h = 0.0
-    for t in range(len(x)):
-        h = (h * x[t]).unsqueeze(0)
-    return h
 
 
 def stack(rows):
@@ -189,62 +95,12 @@ def left_by(manager):
     return f
 
 
-def asks_for_its_type(x):
-    h = 0.0
-    for t in range(len(x)):
-        h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)
-    return h
-
-
-def matched(x):
-    h = 0
-    for t in range(len(x)):
-        match h:
-            case int():
-                h = 2 * x[t]
-            case _:
-                h = h + x[t]
-    return h
-
-
 @functools.singledispatch
 def weight(h):
     return 1.0
 
 
 weight.register(float, lambda h: 2.0)
-
-
-def dispatched(x):
-    h = 0.0
-    for t in range(len(x)):
-        h = h + x[t] * weight(h)
-    return h
-
-
-def key_of_a_dict(x):
-    h = zero()
-    weights = {h: 2.0}
-    for t in range(len(x)):
-        h = h + x[t] * weights.get(h, 1.0)
-    return h
-
-
-def collected_in_place(x):
-    h, rows = 0.0, []
-    for t in range(len(x)):
-        h += x[t]
-        rows.append(h)
-    return s(tt.stack(rows))
-
-
-def collected_then_changed(x):
-    h, rows = zero(), []
-    for t in range(len(x)):
-        h = h * 0.5 + x[t]
-        rows.append(h)
-    h *= 2
-    return s(tt.stack(rows))
 
 
 def stacked(row, change):
@@ -260,120 +116,12 @@ def stacked(row, change):
     return f
 
 
-def changed_a_step_later(x):
-    h, before, rows = zero(), zero(), []
-    for t in range(len(x)):
-        before += 1.0
-        rows.append(h)
-        before, h = h, h + x[t]
-    return s(tt.stack(rows)) + before
-
-
-def view_of_the_step_before(x):
-    h, y = tt.zeros(1, dtype=tt.float64), zero()
-    before = h * 1
-    for t in range(len(x)):
-        h += x[t]
-        y = y + before.sum() * x[t]
-        before = h.view(1)
-    return y
-
-
 kept = zero()
-
-
-def default_in_place(x, h=kept):
-    for t in range(len(x)):
-        h += x[t]
-    return h
-
-
-def other_name(x):
-    h = zero()
-    kept = [h]
-    for t in range(len(x)):
-        h += x[t]
-    return kept[0] * h
 
 
 def doubled(weights):
     weights.mul_(2.0)
     return weights
-
-
-def helper_in_place(x):
-    h, weights = zero(), tt.ones((), dtype=tt.float64)
-    for t in range(len(x)):
-        h = h + x[t] * doubled(weights)
-    return h
-
-
-def two_names_of_a_list(x):
-    rows = [x[0]]
-    others = rows
-    for t in range(len(x)):
-        rows.append(rows[-1] * x[t])
-    return s(tt.stack(others))
-
-
-def first_item_changed(x):
-    first = x[0] * 1
-    rows = [first]
-    for t in range(len(x)):
-        rows.append(rows[-1] * x[t])
-    first *= 2
-    return s(tt.stack(rows))
-
-
-def number_as_first_item(x):
-    first = tt.ones((), dtype=tt.float64)
-    rows = [first]
-    for t in range(len(x)):
-        rows.append(rows[-1] * x[t])
-    first *= 2
-    return s(tt.stack(rows))
-
-
-def two_items_in_a_step(x):
-    rows = []
-    for t in range(len(x)):
-        rows.append(x[t])
-        rows.append(x[t] * 2)
-    return s(tt.stack(rows))
-
-
-def new_list_in_a_step(x):
-    rows = []
-    for t in range(len(x)):
-        if t == 0:
-            rows = []
-        rows.append(x[t])
-    return s(tt.stack(rows))
-
-
-def last_item_twice(x):
-    rows = [x[0]]
-    for t in range(len(x)):
-        rows.append(rows[-1] * 0.1 + x[t])
-        rows[-1].mul_(2)
-    return s(tt.stack(rows))
-
-
-def beside_a_list(x):
-    rows = [x[0]]
-    for t in range(len(x)):
-        rows.append(rows[-1] + x[t])
-    return if_(rows == [], x) + len([0] + rows) * x.sum()
-
-
-def with_sequence(x):
-    rows = []
-    for t in range(len(x)):
-        rows.append(x[t] * 2)
-    match rows:
-        case [first]:
-            return s(first)
-    return s(tt.stack(rows))
 
 
 def items_read(read):
@@ -386,91 +134,6 @@ def items_read(read):
         return read(rows)
 
     return f
-
-
-def items_in_two_loops(x):
-    rows = [x[0]]
-    for t in range(len(x)):
-        rows.append(rows[-1] * 0.5 + x[t])
-    for t in range(len(x)):
-        rows.append(rows[-1] + x[t])
-    return s(tt.stack(rows))
-
-
-def loop_in_the_first_step(x):
-    h = x[0] * 1
-    for t in range(len(x)):
-        if t == 0:
-            for k in range(len(x)):
-                h = h * 0.5 + x[k]
-        h = h * 0.5 + x[t]
-    return h
-
-
-def falling(x):
-    w, h = 1.0, zero()
-    for t in range(len(x)):
-        h, w = h + w * x[t], w * 0.5
-    return h
-
-
-def unchanged(x):
-    h, w, y = x[0] * 2, 0.5, zero()
-    for t in range(len(x)):
-        if len(x) < 1:
-            h, w = h * 2, w * 2
-        y = y + h * x[t] * w
-    return y * h * w
-
-
-def number_after_no_step(x):
-    h = 0.0
-    for t in range(len(x) - 150):
-        h = h + x[t]
-    return if_(isinstance(h, float), x) + h
-
-
-def name_after_no_step(x):
-    first = x.sum()
-    h = first
-    for t in range(len(x) - 150):
-        h = h + x[t]
-    h += 1
-    return h * first
-
-
-def broken_off(x):
-    h = tt.zeros((), dtype=tt.float64)
-    for t in range(len(x)):
-        h = h + x[t]
-        break
-    return h
-
-
-def iterated(x, *, items=ones):
-    return s(x) * next(items)
-
-
-def of_a_default(x, equal=int.__eq__):
-    return if_(equal(20, N(x)) is True, x)
-
-
-def kept_in_slots(x):
-    slots.__init__(slots.count + 1)
-    return if_(slots.count > 150, x)
-
-
-def quietly(x):
-    with Quiet():
-        return 2 * s(x) * (N(x) + "a")
-    return s(x)
-
-
-def with_next(x):
-    h, count = tt.zeros((), dtype=tt.float64), itertools.count()
-    for t in range(len(x)):
-        h = h + x[t] * next(count)
-    return h
 
 
 def held(box, change, value):
@@ -504,56 +167,11 @@ def more(rows):
     rows += [1.0]
 
 
-def by_push(x):
-    rows, h = [], zero()
-    push = rows.append
-    for t in range(len(x)):
-        push(1.0)
-        h = h + x[t]
-    return h * (2.0 if len(rows) > 150 else 1.0)
-
-
-def by_pop(x):
-    pop, h = ([3.0] + [1.0] * 149).pop, zero()
-    for t in range(len(x)):
-        h = h + x[t] * pop()
-    return h
-
-
-def by_send(x):
-    send, h = numbers().send, zero()
-    send(None)
-    for t in range(len(x)):
-        h = h + x[t] * (1.0 + (send(None) > 150))
-    return h
-
-
-def by_gradient(x):
-    w, h = tt.ones(1, dtype=tt.float64, requires_grad=True), zero()
-    for t in range(len(x)):
-        w.sum().backward()
-        h = h + x[t]
-    return h * w.grad.sum()
-
-
 def applied(f):
     return lambda n: f(n)
 
 
 by_abs, by_id = applied(abs), applied(id)
-
-
-def by_closure(x):
-    def pushes(rows):
-        return lambda: add(rows, [1.0])
-
-    rows, h = [], zero()
-    pushes([])()
-    push = pushes(rows)
-    for t in range(len(x)):
-        push()
-        h = h + x[t]
-    return h * (2.0 if len(rows) > 150 else 1.0)
 
 
 def numbers():
@@ -563,27 +181,6 @@ def numbers():
         n += 1.0
 
 
-def objects_in_a_step(x):
-    h, acts, config = zero(), {"tanh": tt.tanh}, Config(3)
-    half, points = functools.partial(operator.mul, 0.5), np.array([1.0, 2.0])
-    for t in range(len(x)):
-        h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Level.A.value
-    return h
-
-
-def a_list_afterwards(x):
-    rows, h = [], zero()
-    for t in range(len(x)):
-        h = h * 0.5 + x[t]
-    rows.append(h)
-    return s(tt.stack(rows))
-
-
-def in_comprehension(x):
-    own = (tt.zeros((), dtype=tt.float64),)
-    return sum(x[t] * own[0].add_(1.0) for t in range(len(x)))
-
-
 def written(key):
     def f(x):
         y = tt.zeros(1, dtype=tt.float64)
@@ -591,36 +188,6 @@ def written(key):
         return s(x) + s(y)
 
     return f
-
-
-def doubled_at_the_end(x):
-    h = zero()
-    for t in range(len(x) - 150):
-        h = h * 0.5 + x[t]
-    else:
-        h = h * 2
-    return h
-
-
-def changed_by_a_tensor(x):
-    y = x * 1
-    row = y[tt.tensor(0)]
-    row *= 3
-    return s(y)
-
-
-def seen_by_a_view(x):
-    y = tt.zeros((), dtype=tt.float64)
-    view = y.reshape(1)
-    y += x.sum()
-    return s(view) + s(x)
-
-
-def remainder_of_step(x):
-    h = tt.zeros((), dtype=tt.float64)
-    for t in range(len(x)):
-        h = h + x[t] * (t % 150)
-    return h
 
 
 def ignores(rows, y):
@@ -634,32 +201,6 @@ def total(items):
     return n
 
 
-def matched_by_name(x):
-    match N(x):
-        case int(expr=_):
-            return s(x)
-    return if_(N(x) > 150, x)
-
-
-def matched_by_position(x):
-    match N(x):
-        case Everything(_):
-            return s(x)
-    return if_(N(x) > 150, x)
-
-
-def matched_shape(x):
-    match x.shape:
-        case (n,):
-            return s(x) * n
-
-
-def imported(x):
-    from tinytensor.symbolic.reading.sizes import SymInt as Inside
-
-    return s(x) if isinstance(N(x), Inside) else if_(N(x) > 150, x)
-
-
 class Every(type):
     rows: list = []
 
@@ -671,17 +212,9 @@ class Everything(metaclass=Every):
     __match_args__ = ("expr",)
 
 
-class Level(enum.Enum):
-    A = 2.0
-
-
 class Hidden(list):
     def __iter__(self):
         return iter(())
-
-
-class Rows(collections.deque):
-    pass
 
 
 @dataclasses.dataclass
@@ -699,10 +232,6 @@ function.rows = []
 @functools.lru_cache
 def cell():
     return []
-
-
-class Twenty(enum.IntEnum):
-    A = 20
 
 
 class Slots:
@@ -727,10 +256,6 @@ class Lambda(Quiet):
     __exit__ = lambda *error: True  # noqa: E731
 
 
-class Slice(Quiet):
-    __exit__ = slice
-
-
 @functools.lru_cache
 def cached(n):
     return 2.0 * n
@@ -742,16 +267,6 @@ class square:
 
     def kernel(x):
         return x + 1
-
-
-class Clamped(tt.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clamp(max=6)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
 
 
 class Counting(nn.Module):
@@ -821,21 +336,17 @@ class Inside(typing.Protocol):
     expr: int
 
 
-class OfGone:
-    owner, number = gone, 2.0
-
-
 class Defaults:
     def __call__(self, calls=[]):  # noqa: B006
         return len(add(calls, [1.0]))
 
 
-class Identity:
-    __call__ = staticmethod(id)
-
-
-defaults, identity, settings = Defaults(), Identity(), types.ModuleType("settings")
-own_list = type("OwnList", (list,), {"f": id})()
+defaults, settings = Defaults(), types.ModuleType("settings")
+identity = type("Identity", (), {"__call__": staticmethod(id)})()
+own_list, Rows = type("OwnList", (list,), {"f": id})(), type("Rows", (collections.deque,), {})
+Level, Twenty = enum.Enum("Level", {"A": 2.0}), enum.IntEnum("Twenty", {"A": 20})
+OfGone, Slice = type("OfGone", (), {"owner": gone, "number": 2.0}), type("Slice", (Quiet,), {"__exit__": slice})
+Clamped = with_backward(lambda ctx, x: x.clamp(max=6), lambda ctx, g: g)
 settings.rows, builtins_by_name, builtins_in_array = [], ChainMap({"f": id}), np.array([id, None], dtype="O")
 library = types.ModuleType("library")
 library.W, library.math, library.box = np.array([1.0, 2.0]), math, np.array(id, dtype="O")
@@ -850,7 +361,407 @@ def whole_numbers(x, number):
     return (tt.arange(N(x)) + number).double()
 
 
+class Questions:
+    """Programs that ask what a size, a value or an object is."""
+
+    def try_reshape(x):
+        try:
+            x.reshape(4, 5)
+            return 2 * s(x)
+        except RuntimeError:
+            return s(x)
+
+    def try_int(x):
+        try:
+            return s(x) * int.bit_length(N(x))
+        except TypeError:
+            return s(x)
+
+    def swallowed(x):
+        try:
+            return s(x) * int(N(x))
+        except BaseException:
+            return s(x)
+
+    def in_thread(x):
+        values = []
+        thread = threading.Thread(target=lambda: values.append(x.max().item()))
+        thread.start()
+        thread.join()
+        return if_(values and values[0] > 1000, x)
+
+    def global_count(x):
+        counter[0] += 1
+        return if_(counter[0] > 150, x)
+
+    def iterated(x, *, items=ones):
+        return s(x) * next(items)
+
+    def of_a_default(x, equal=int.__eq__):
+        return if_(equal(20, N(x)) is True, x)
+
+    def kept_in_slots(x):
+        slots.__init__(slots.count + 1)
+        return if_(slots.count > 150, x)
+
+    def quietly(x):
+        with Quiet():
+            return 2 * s(x) * (N(x) + "a")
+        return s(x)
+
+    def changed_by_a_tensor(x):
+        y = x * 1
+        row = y[tt.tensor(0)]
+        row *= 3
+        return s(y)
+
+    def seen_by_a_view(x):
+        y = tt.zeros((), dtype=tt.float64)
+        view = y.reshape(1)
+        y += x.sum()
+        return s(view) + s(x)
+
+    def matched_by_name(x):
+        match N(x):
+            case int(expr=_):
+                return s(x)
+        return if_(N(x) > 150, x)
+
+    def matched_by_position(x):
+        match N(x):
+            case Everything(_):
+                return s(x)
+        return if_(N(x) > 150, x)
+
+    def matched_shape(x):
+        match x.shape:
+            case (n,):
+                return s(x) * n
+
+    def imported(x):
+        from tinytensor.symbolic.reading.sizes import SymInt as Inside
+
+        return s(x) if isinstance(N(x), Inside) else if_(N(x) > 150, x)
+
+
+class Loops:
+    """Programs with loops: their states, and the items that they collect."""
+
+    def collected(x):
+        rows = []
+        for t in range(len(x)):
+            rows.append(x[t] * 2)
+        return rows[0]
+
+    def extended(x):
+        rows = []
+        for t in range(len(x)):
+            rows += [x[t]]
+        return tt.stack(rows).sum()
+
+    def counted(x):
+        n, h = 0, tt.zeros((), dtype=tt.float64)
+        for t in range(len(x)):
+            h = h + x[t]
+            n = n + 1
+        return h * n
+
+    def last_step(x):
+        for t in range(len(x)):
+            y = x[t]
+        return y * t
+
+    def numbered_backward(x):
+        h = tt.zeros((), dtype=tt.float64)
+        for i, row in enumerate(reversed(x)):
+            h = h + i * row
+        return h
+
+    def neighbours(x):
+        h = 0 * x[0]
+        for a, b in zip(x, x[1:]):  # noqa: RUF007
+            h = h + a * b
+        return h
+
+    def looped_backward(x):
+        h = x[0] * 0
+        for t in range(len(x) - 1, 149, -1):
+            h = h * 0.5 + x[-1 - t] * t
+        return h
+
+    def number_that_grows(x):
+        h = 0.0
+        for t in range(len(x)):
+            h = (h * x[t]).unsqueeze(0)
+        return h
+
+    def asks_for_its_type(x):
+        h = 0.0
+        for t in range(len(x)):
+            h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)
+        return h
+
+    def matched(x):
+        h = 0
+        for t in range(len(x)):
+            match h:
+                case int():
+                    h = 2 * x[t]
+                case _:
+                    h = h + x[t]
+        return h
+
+    def dispatched(x):
+        h = 0.0
+        for t in range(len(x)):
+            h = h + x[t] * weight(h)
+        return h
+
+    def key_of_a_dict(x):
+        h = zero()
+        weights = {h: 2.0}
+        for t in range(len(x)):
+            h = h + x[t] * weights.get(h, 1.0)
+        return h
+
+    def collected_in_place(x):
+        h, rows = 0.0, []
+        for t in range(len(x)):
+            h += x[t]
+            rows.append(h)
+        return s(tt.stack(rows))
+
+    def collected_then_changed(x):
+        h, rows = zero(), []
+        for t in range(len(x)):
+            h = h * 0.5 + x[t]
+            rows.append(h)
+        h *= 2
+        return s(tt.stack(rows))
+
+    def changed_a_step_later(x):
+        h, before, rows = zero(), zero(), []
+        for t in range(len(x)):
+            before += 1.0
+            rows.append(h)
+            before, h = h, h + x[t]
+        return s(tt.stack(rows)) + before
+
+    def view_of_the_step_before(x):
+        h, y = tt.zeros(1, dtype=tt.float64), zero()
+        before = h * 1
+        for t in range(len(x)):
+            h += x[t]
+            y = y + before.sum() * x[t]
+            before = h.view(1)
+        return y
+
+    def default_in_place(x, h=kept):
+        for t in range(len(x)):
+            h += x[t]
+        return h
+
+    def other_name(x):
+        h = zero()
+        kept = [h]
+        for t in range(len(x)):
+            h += x[t]
+        return kept[0] * h
+
+    def helper_in_place(x):
+        h, weights = zero(), tt.ones((), dtype=tt.float64)
+        for t in range(len(x)):
+            h = h + x[t] * doubled(weights)
+        return h
+
+    def two_names_of_a_list(x):
+        rows = [x[0]]
+        others = rows
+        for t in range(len(x)):
+            rows.append(rows[-1] * x[t])
+        return s(tt.stack(others))
+
+    def first_item_changed(x):
+        first = x[0] * 1
+        rows = [first]
+        for t in range(len(x)):
+            rows.append(rows[-1] * x[t])
+        first *= 2
+        return s(tt.stack(rows))
+
+    def number_as_first_item(x):
+        first = tt.ones((), dtype=tt.float64)
+        rows = [first]
+        for t in range(len(x)):
+            rows.append(rows[-1] * x[t])
+        first *= 2
+        return s(tt.stack(rows))
+
+    def two_items_in_a_step(x):
+        rows = []
+        for t in range(len(x)):
+            rows.append(x[t])
+            rows.append(x[t] * 2)
+        return s(tt.stack(rows))
+
+    def new_list_in_a_step(x):
+        rows = []
+        for t in range(len(x)):
+            if t == 0:
+                rows = []
+            rows.append(x[t])
+        return s(tt.stack(rows))
+
+    def last_item_twice(x):
+        rows = [x[0]]
+        for t in range(len(x)):
+            rows.append(rows[-1] * 0.1 + x[t])
+            rows[-1].mul_(2)
+        return s(tt.stack(rows))
+
+    def beside_a_list(x):
+        rows = [x[0]]
+        for t in range(len(x)):
+            rows.append(rows[-1] + x[t])
+        return if_(rows == [], x) + len([0] + rows) * x.sum()
+
+    def with_sequence(x):
+        rows = []
+        for t in range(len(x)):
+            rows.append(x[t] * 2)
+        match rows:
+            case [first]:
+                return s(first)
+        return s(tt.stack(rows))
+
+    def items_in_two_loops(x):
+        rows = [x[0]]
+        for t in range(len(x)):
+            rows.append(rows[-1] * 0.5 + x[t])
+        for t in range(len(x)):
+            rows.append(rows[-1] + x[t])
+        return s(tt.stack(rows))
+
+    def loop_in_the_first_step(x):
+        h = x[0] * 1
+        for t in range(len(x)):
+            if t == 0:
+                for k in range(len(x)):
+                    h = h * 0.5 + x[k]
+            h = h * 0.5 + x[t]
+        return h
+
+    def falling(x):
+        w, h = 1.0, zero()
+        for t in range(len(x)):
+            h, w = h + w * x[t], w * 0.5
+        return h
+
+    def unchanged(x):
+        h, w, y = x[0] * 2, 0.5, zero()
+        for t in range(len(x)):
+            if len(x) < 1:
+                h, w = h * 2, w * 2
+            y = y + h * x[t] * w
+        return y * h * w
+
+    def number_after_no_step(x):
+        h = 0.0
+        for t in range(len(x) - 150):
+            h = h + x[t]
+        return if_(isinstance(h, float), x) + h
+
+    def name_after_no_step(x):
+        first = x.sum()
+        h = first
+        for t in range(len(x) - 150):
+            h = h + x[t]
+        h += 1
+        return h * first
+
+    def broken_off(x):
+        h = tt.zeros((), dtype=tt.float64)
+        for t in range(len(x)):
+            h = h + x[t]
+            break
+        return h
+
+    def with_next(x):
+        h, count = tt.zeros((), dtype=tt.float64), itertools.count()
+        for t in range(len(x)):
+            h = h + x[t] * next(count)
+        return h
+
+    def by_push(x):
+        rows, h = [], zero()
+        push = rows.append
+        for t in range(len(x)):
+            push(1.0)
+            h = h + x[t]
+        return h * (2.0 if len(rows) > 150 else 1.0)
+
+    def by_pop(x):
+        pop, h = ([3.0] + [1.0] * 149).pop, zero()
+        for t in range(len(x)):
+            h = h + x[t] * pop()
+        return h
+
+    def by_send(x):
+        send, h = numbers().send, zero()
+        send(None)
+        for t in range(len(x)):
+            h = h + x[t] * (1.0 + (send(None) > 150))
+        return h
+
+    def by_gradient(x):
+        w, h = tt.ones(1, dtype=tt.float64, requires_grad=True), zero()
+        for t in range(len(x)):
+            w.sum().backward()
+            h = h + x[t]
+        return h * w.grad.sum()
+
+    def by_closure(x):
+        def pushes(rows):
+            return lambda: add(rows, [1.0])
+
+        rows, h = [], zero()
+        pushes([])()
+        push = pushes(rows)
+        for t in range(len(x)):
+            push()
+            h = h + x[t]
+        return h * (2.0 if len(rows) > 150 else 1.0)
+
+    def objects_in_a_step(x):
+        h, acts, config = zero(), {"tanh": tt.tanh}, Config(3)
+        half, points = functools.partial(operator.mul, 0.5), np.array([1.0, 2.0])
+        for t in range(len(x)):
+            h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Level.A.value
+        return h
+
+    def a_list_afterwards(x):
+        rows, h = [], zero()
+        for t in range(len(x)):
+            h = h * 0.5 + x[t]
+        rows.append(h)
+        return s(tt.stack(rows))
+
+    def in_comprehension(x):
+        own = (tt.zeros((), dtype=tt.float64),)
+        return sum(x[t] * own[0].add_(1.0) for t in range(len(x)))
+
+    def doubled_at_the_end(x):
+        h = zero()
+        for t in range(len(x) - 150):
+            h = h * 0.5 + x[t]
+        else:
+            h = h * 2
+        return h
+
+
 TRICKS = {
+    **functions_of(Questions),
+    **functions_of(Loops),
     "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
     "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
     "dict.get(N)": lambda x: s(x) * {20: 2.0}.get(N(x), 1.0),
@@ -863,9 +774,6 @@ TRICKS = {
     "N == 20": lambda x: if_(N(x) == 20, x),
     "np.int64(20) == N": lambda x: if_(np.int64(20) == N(x), x),
     "(20).__eq__(N)": lambda x: if_((20).__eq__(N(x)) is True, x),
-    "try reshape(4, 5)": try_reshape,
-    "try int.bit_length(N)": try_int,
-    "except BaseException": swallowed,
     "len('a' * N)": lambda x: if_(len("a" * N(x)) == 20, x),
     "len([0] * N)": lambda x: if_(len([0] * N(x)) == 20, x),
     "N.bit_length()": lambda x: if_(N(x).bit_length() > 8, x),
@@ -885,7 +793,7 @@ TRICKS = {
     "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
     "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
     "operator.index(N)": lambda x: if_(operator.index(N(x)) == 20, x),
-    "type(N) is int": by_type,
+    "type(N) is int": lambda x: if_(type(N(x)) is int, x),
     "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
     "N & 64": lambda x: if_(N(x) & 64, x),
     "N >> 8": lambda x: if_(N(x) >> 8, x),
@@ -946,7 +854,6 @@ TRICKS = {
     "x.max().item()": lambda x: if_(x.max().item() > 1000, x),
     "pickle": lambda x: if_(len(pickle.dumps(x)) > 1000, x),
     "repr": lambda x: if_(len(repr(x)) > 1000, x),
-    "thread": in_thread,
     "bool(x.any())": lambda x: if_((x > 1000).any(), x),
     "x[x > 0].shape": lambda x: if_(x[x > 0].shape[0] > 3, x),
     "nonzero": lambda x: s(x) * len((x > 0).nonzero()),
@@ -959,7 +866,6 @@ TRICKS = {
     "own op named square": lambda x: square(x).sum(),
     "own Function": lambda x: Clamped.apply(x).sum(),
     "time": lambda x: if_(time.time() > 3, x),
-    "a global counter": global_count,
     "a module's counter": Counting(),
     "an error in __del__": dropped(Deleted),
     "an error in __len__": dropped(Dropped),
@@ -984,11 +890,7 @@ TRICKS = {
     "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
     "id in a list": lambda x: if_(tests[0](N(x)) == tests[0](20), x),
     "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
-    "of a default argument": of_a_default,
-    "an iterator as a default": iterated,
     "a text that was compiled": read_at,
-    "__slots__": kept_in_slots,
-    "__exit__ ends an error": quietly,
     "N == an IntEnum": lambda x: if_(N(x) == Twenty.A, x),
     "np.int8(100) + N": lambda x: s(x) * (N(x) + np.int8(100)),
     "N // 2.5": lambda x: s(x) * (N(x) // 2.5),
@@ -1006,75 +908,36 @@ TRICKS = {
     "arange(1, N + 2, 3)": lambda x: tt.arange(1, N(x) + 2, 3).sum() * s(x),
     "index_fill": lambda x: s((x * 2).index_fill(0, tt.tensor([250]), 5.0)),
     "zeros[0] = x[250]": written(250),
-    "a view of zeros": seen_by_a_view,
-    "y[tensor(0)] *= 3": changed_by_a_tensor,
     "stack() of the user's": lambda x: stack([x[t] ** 2 for t in range(len(x))]),
     "detach_()": lambda x: ((x * 2).detach_() * x).sum(),
     "_requires_grad": lambda x: if_(x._requires_grad, x),
     "a buffer of the user's": lambda x: (buffer.add_(x[:1].detach()), s(x) * buffer.sum())[1],
     "a buffer of a module": lambda x: s(norm(x[:, None].expand(N(x), 3))),
     "grad() inside": lambda x: s(tt.autograd.grad(s(x), x)[0]),
-    "loop: next()": with_next,
     "loop: a deque": held(lambda: collections.deque([1.0, 2.0]), lambda w: w.rotate(1), lambda w: w[0]),
     "loop: an array": held(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: float(w[0])),
     "loop: a tensor in a tuple": held(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
-    "loop: sum() of a state": in_comprehension,
-    "loop: t % 150": remainder_of_step,
+    "loop: t % 150": looped(lambda h, x, t: h + x[t] * (t % 150)),
     "loop: t == 450": looped(lambda h, x, t: h + x[t] * (2.0 if t == 450 else 1.0)),
     "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
     "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),
     "loop: 2.0**(t - 1000)": looped(lambda h, x, t: h + x[t] * (1 + 2.0 ** (t - 1000))),
     "loop: 2.0**(t - 1000) * x[-1 - t]": looped(lambda h, x, t: h * 0.5 + x[-1 - t] * (1 + 2.0 ** (t - 1000))),
-    "loop: else": doubled_at_the_end,
     "loop: x[-t]": looped(lambda h, x, t: h * 0.5 + x[-t]),
     "loop: x[-151 - t]": looped(lambda h, x, t: h * 0.5 + x[-151 - t]),
-    "loop: x[-1 - t] of a reversed x": looped_backward,
-    "loop: a shape that grows without end": number_that_grows,
     "loop: first step differs": looped(lambda h, x, t: h + x[t] if t else x[t]),
-    "loop: list += [x[t]]": extended,
-    "loop: a loop in the first step": loop_in_the_first_step,
     "loop: shape grows": looped(lambda h, x, t: tt.cat([h, x[t].reshape(1)]), lambda x: tt.zeros(1, dtype=tt.float64)),
-    "loop: collects a list": collected,
-    "loop: counts": counted,
-    "loop: last step's names": last_step,
-    "loop: break": broken_off,
-    "loop: enumerate(reversed(x))": numbered_backward,
-    "loop: zip(x, x[1:])": neighbours,
-    "loop: isinstance of a state": asks_for_its_type,
-    "loop: match": matched,
-    "loop: singledispatch": dispatched,
-    "loop: a state as a key": key_of_a_dict,
-    "loop: collects what it changes": collected_in_place,
-    "loop: changes what was collected": collected_then_changed,
-    "loop: changes what the step before collected": changed_a_step_later,
-    "loop: a view of the step before": view_of_the_step_before,
-    "loop: a helper changes numbers": helper_in_place,
     "loop: changes an outer tensor that was collected": stacked(lambda y, t: y, lambda y, rows: y.mul_(2)),
     "loop: changes the base of collected views": stacked(lambda y, t: y[t], lambda y, rows: y.mul_(2)),
     "loop: changes an item": stacked(lambda y, t: y[t] * 2, lambda y, rows: rows[0].mul_(2)),
     "loop: adds to what was collected": stacked(lambda y, t: y[t], lambda y, rows: rows.extend([y[0]])),
     "loop: looks for an item": stacked(lambda y, t: y[t], lambda y, rows: y[0] in rows),
-    "loop: two names of a list": two_names_of_a_list,
-    "loop: the first item is changed": first_item_changed,
-    "loop: a number as first item is changed": number_as_first_item,
-    "loop: two items in a step": two_items_in_a_step,
-    "loop: a new list in the first step": new_list_in_a_step,
-    "loop: changes the last item": last_item_twice,
-    "loop: items beside a list": beside_a_list,
-    "loop: match of items": with_sequence,
     "loop: items[-1]": items_read(lambda rows: rows[-1]),
     "loop: items[-2]": items_read(lambda rows: rows[1:][-2]),
     "loop: items[3]": items_read(lambda rows: rows[3]),
     "loop: items[:150]": items_read(lambda rows: s(tt.stack(rows[:150]))),
     "loop: len(items)": items_read(lambda rows: if_(len(rows) == 150, tt.stack(rows))),
     "loop: sum(items)": items_read(sum),
-    "loop: items in two loops": items_in_two_loops,
-    "loop: a default is changed": default_in_place,
-    "loop: another name of a state": other_name,
-    "loop: w = w * 0.5": falling,
-    "loop: a branch that is not taken": unchanged,
-    "loop: a number after no step": number_after_no_step,
-    "loop: another name after no step": name_after_no_step,
     "x.float()": lambda x: (x.float() * x).sum(),
     "changes y[1:].contiguous()": changed_part(lambda y: y[1:].contiguous()),
     "changes y[0:].contiguous()": changed_part(lambda y: y[0:].contiguous()),
@@ -1112,40 +975,26 @@ TRICKS = {
     "len() named stack": lambda x: (lambda stack: s(x) * stack([x[t] for t in range(N(x))]))(len),
     "stack() by another name": lambda x: (lambda join: s(join([x[t] * 2 for t in range(N(x))])))(tt.stack),
     "sum() with a start": lambda x: sum((x[t] ** 2 for t in range(N(x))), 1.0),
-    "loop: push = rows.append": by_push,
-    "loop: pop = rows.pop": by_pop,
     "loop: partial(iadd, rows)": counting(
-        lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])
-    ),
-    "loop: a generator": by_send,
+        lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])),
     "loop: lru_cache": counting(lambda: cell, lambda f: add(f(), [1.0]), lambda f: len(f())),
     "loop: an attribute of a function": counting(lambda: function, lambda f: add(f.rows, [1.0]), lambda f: len(f.rows)),
     "loop: an attribute of a metaclass": counting(
-        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)
-    ),
+        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)),
     "loop: a list that hides": counting(Hidden, lambda rows: add(rows, [1.0]), len),
     "loop: own deque": counting(Rows, lambda rows: add(rows, [1.0]), len),
     "loop: an array of objects": counting(
-        lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])
-    ),
+        lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])),
     "loop: a dataclass in an array": counting(
-        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n
-    ),
+        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n),
     "loop: a scheduler": counting(
         lambda: tt.optim.lr_scheduler.StepLR(tt.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0), step_size=150),
-        lambda scheduler: scheduler.step(),
-        lambda scheduler: 1000 * scheduler.get_last_lr()[0],
-    ),
+        lambda scheduler: scheduler.step(), lambda scheduler: 1000 * scheduler.get_last_lr()[0]),
     "loop: a ModuleList": counting(
-        lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))
-    ),
+        lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))),
     "loop: rows += [1.0] in a helper": counting(list, more, len),
     "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
-    "loop: .grad": by_gradient,
-    "loop: a closure": by_closure,
     "loop: settings of NumPy": counting(lambda: None, lambda _: np.setbufsize(np.getbufsize() + 16), lambda _: 200),
-    "loop: objects that stay": objects_in_a_step,
-    "loop: a list afterwards": a_list_afterwards,
     "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
     "defaults of __call__": lambda x: if_(defaults() > 150, x),
@@ -1159,14 +1008,10 @@ TRICKS = {
     "loop: no_grad()(rows.append)": counting(appending, lambda both: both[1](1.0), lambda both: len(both[0])),
     "arange + 2**53": lambda x: ((whole_numbers(x, 2**53 - 280) == whole_numbers(x, 2**53 - 281)) * x).sum(),
     "two functions of one code": lambda x: if_(by_abs(N(x)) and by_id(N(x)) == by_id(20), x),
-    "match int(expr=_)": matched_by_name,
-    "match Everything(_)": matched_by_position,
-    "match x.shape": matched_shape,
     "isinstance(N, SymInt)": lambda x: s(x) if isinstance(N(x), SymInt) else if_(N(x) > 150, x),
     "a module of symbolic": lambda x: s(x) if isinstance(N(x), sizes.SymInt) else if_(N(x) > 150, x),
-    "imports SymInt": imported,
     "state.reading": lambda x: s(x) if state.reading else if_(N(x) > 150, x),
     "__exit__ is a lambda": left_by(Lambda),
     "__exit__ is a class": left_by(Slice),
-}
+}  # fmt: skip
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
