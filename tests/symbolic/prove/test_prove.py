@@ -14,6 +14,7 @@ from tests.mutants.planting import planted_walk
 from tests.symbolic.prove.functions import softsign_kernel, wrong_softsign
 from tinytensor.core.dispatch import state
 from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
+from tinytensor.symbolic.exact.tensors import _readable
 from tinytensor.symbolic.prove import prover
 
 
@@ -497,6 +498,9 @@ def test_latex():
     assert latex(tt.tensor([[1, 2], [3, 4]])) == r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"
     assert latex(tt.tensor([[[1, 2]], [[3, 4]]])).count("bmatrix") == 4
     assert latex(tt.tensor(0.5)) == "0.5"
+    assert latex(F.linear(symbols("x", 2), symbols("alpha_hat", 1, 2))) == (
+        r"\begin{bmatrix} \alpha_{hat 0 0} x_{0} + \alpha_{hat 0 1} x_{1} \end{bmatrix}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -519,3 +523,22 @@ def test_latex():
 )
 def test_latex_keeps_numbers_as_written(factor, written):
     assert latex(symbols("x") * factor) == written
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: F.cross_entropy(symbols("x", 2, 2), tt.tensor([1, 0])),
+        lambda: F.layer_norm(symbols("x", 1, 3), (3,), symbols("g", 3)),
+        lambda: F.scaled_dot_product_attention(*(symbols(n, 2, 1) for n in "qkv"), is_causal=True),
+        lambda: F.linear(F.relu(F.linear(symbols("x", 2), symbols("W", 2, 2))), symbols("U", 2, 2)).softmax(-1),
+    ],
+)
+def test_latex_writes_what_was_computed(make):
+    """With numbers for its symbols, the formula that is written has the value of the one that was computed."""
+    for value in make()._data.flat:
+        written, formula, rng = _readable(value), value.formula(), np.random.default_rng(0)
+        at = {s: sympy.Float(rng.uniform(0.5, 1.5), 40) for s in sorted(formula.free_symbols, key=str)}
+        at |= {s: sympy.Float(s.name, 40) for s in written.free_symbols - at.keys()}  # 0.00001
+        assert abs(written.xreplace(at).evalf(30) / formula.xreplace(at).evalf(30) - 1) < 1e-11

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import sympy
 
-from tinytensor.symbolic.exact.formula_printer import Entry, entries
 from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.utils.display.notebook import formula, sentence, shown
 
@@ -65,7 +64,7 @@ def _wrong(wrong: Any) -> list[str | None]:
 def _latex(value: Symbolic) -> str:
     if value.expr.count_ops() > LONG:
         return rf"{value.witness:.6g} \ldots"
-    return sympy.latex(entries(value.expr.xreplace({s: _entry(s) for s in value.expr.free_symbols})))
+    return sympy.latex(value.expr.xreplace({s: _entry(s) for s in value.expr.free_symbols}))
 
 
 def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
@@ -73,7 +72,8 @@ def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
     match = re.fullmatch(r"(.*?)'?\[([\d, ]*)\]", symbol.name)
     if match is None:
         return sympy.Symbol(symbol.name.replace("'", ""))
-    return Entry(_upright(match[1]), [("", int(n)) for n in match[2].split(",") if n.strip()])
+    name = sympy.latex(sympy.Symbol(_upright(match[1])))
+    return sympy.Symbol(f"{name}_{{{match[2].replace(',', '')}}}" if match[2] else name)
 
 
 def _upright(name: str) -> str:
