@@ -41,19 +41,15 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
         "reduce_prod": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
         "reduce_m...": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
-        "cumsum": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
+        "cumsum": ["n <= SHORT  ->  n ...", "continue  ->  pass"],
         "best_of": ["4  ->  5  in  ...row.size // 4..."],
     },
     "the first number, or some more, are compared with themselves, or once more": {
         "reduce_...": ["range(1, n)  ->  range(1 - 1, n)", "1  ->  0  in  ...range(1, n)..."],
         "best_of": ["4  ->  3  in  ...4 * quarter..."],
     },
-    "the function that launches it does not read it afterwards": {
-        "reduce_logsumexp": ["peak[o, 0] = shift  ->  pass"],
-    },
     "a block more, or a run more, is empty": {
         "layer_norm_backward": ["range(0, size, width)  ->  range(0, size + width, width)"],
-        "row_sum": ["range(0, row.size, BLOCK)  ->  range(0, row.size + BLOCK, BLOCK)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
         "ceil_div": ["1  ->  0  in  ...min(size, 1)... (2)"],
         "pack_b": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],

@@ -56,16 +56,13 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "Module.__setattr__": ["0  ->  1  in  ...registries[0]..."],
     },
     "what is copied is the same, copied once or twice": {
-        "Module.load_state_dict": ["value if ...  ->  tensor(value)"],
+        "Module.load_state_dict": ["v if ...  ->  tensor(v)"],
     },
     "what asks for no gradient passes as it is": {
         "backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
     },
     "NumPy finds the size for which any negative number stands": {
-        "_sum_of_squares": [
-            "1  ->  2  in  ...contiguous(ordered...reshape(-1)...",
-            "1  ->  2  in  ...y.reshape(1, 1)... (5)",
-        ],
+        "_sum_of_squares": ["1  ->  2  in  ...contiguous(ordered...reshape(-1)..."],
     },
     "the norm of norms is the same, and takes longer": {
         "get_total_norm": ["if norm_type == 2:  ->  if False:"],

@@ -6,7 +6,7 @@ needed any more.
 
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
-        "_gradients": ["rule if create_graph else ...  ->  rule"],
+        "_gradients": ["rule if create_graph or batch else ...  ->  rule"],
         "_unbroadcast": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
         "_Accumulator.propagate": ["matters and ...  ->  _is_owned..."],
         "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
@@ -66,9 +66,9 @@ OF_RECORDINGS: dict[str, dict[str, list[str]]] = {
         "Recording.notice_gradient": ["if replaced:  ->  if False:", "seen.stand_in = None  ->  pass"],
     },
     "a program without launches does nothing": {
-        "_parts": ["if rows:  ->  if True:"],
+        "Recording._parts": ["if rows:  ->  if True:"],
     },
     "a launch of no tasks has no entry: this number stands for nothing": {
-        "_parts": ["0  ->  1  in  rows.append((0, how.ctypes.data, 0))"],
+        "Recording._parts": ["0  ->  1  in  rows.append((0, how.ctypes.data, 0))"],
     },
 }
