@@ -11,7 +11,7 @@ import sympy
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.path_conditions import conditions_of
-from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Symbolic
+from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Exact, Symbolic
 from tinytensor.utils.display.notebook import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
@@ -39,9 +39,9 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     return Tensor.of(values)
 
 
-def exact(x: Tensor) -> Tensor:
+def exact(x: Tensor, scalar_type: type[Exact] = Symbolic) -> Tensor:
     """A tensor of floats as the fractions that they are."""
-    return Tensor.of(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
+    return Tensor.of(np.asarray(np.frompyfunc(scalar_type, 1, 1)(x._data), object))
 
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:

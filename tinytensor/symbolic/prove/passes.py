@@ -496,16 +496,16 @@ def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def swap_data(tensors: Iterable[Tensor], change: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold `change` of their arrays; hooks that a run adds are removed afterwards."""
-    before = [(x, x._data) for x in tensors]
+def swap_data(arrays: dict[Tensor, np.ndarray]) -> Iterator[None]:
+    """Inside, the tensors hold these arrays; hooks that a run adds are removed afterwards."""
+    before = {x: x._data for x in arrays}
     try:
-        with hooks_kept(tensors):
-            for x, array in before:
-                x._data = change(array)
+        with hooks_kept(arrays):
+            for x, array in arrays.items():
+                x._data = array
             yield
     finally:
-        for x, array in before:
+        for x, array in before.items():
             x._data = array
 
 

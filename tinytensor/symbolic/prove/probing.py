@@ -113,7 +113,8 @@ class Probe:
     def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool) -> None:
         sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
         self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
-        with swap_data(self.exact_tensors, witnesses):
+        floats = {x: witnesses(x._data) for x in self.exact_tensors}
+        with swap_data(floats):
             self._compare_with_exact(result, sample, exact)
             if result.differs or result.not_run or edges is None:
                 return
@@ -131,7 +132,7 @@ class Probe:
                     sentence = _or_none(self.differs_from_quotients, point, factor)
                     result.against += [(sentence, point)] if sentence else []
             result.unclear = result.unclear or later()
-        with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
+        with swap_data({x: array.astype(np.float32) for x, array in floats.items()}):
             words = " in float32", " in float64"
             narrow = self.differs(sample, usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
             result.unclear = result.unclear or narrow

@@ -15,8 +15,9 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -34,7 +35,7 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witness
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import Pass, check_result
+from tinytensor.symbolic.prove.passes import Pass, check_result, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
@@ -321,20 +322,10 @@ def _edges(passes: list[Pass]) -> set[float]:
     return {edge for edge in edges if 1e-3 <= edge <= 1e4}
 
 
-@contextmanager
-def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterator[None]:
+def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> AbstractContextManager[None]:
     """Inside, the symbols of the inputs have these numbers as witnesses."""
-    before = {name: leaf._data for name, leaf in leaves.items()}
-    try:
-        for name, leaf in leaves.items():
-            moved = np.empty(leaf.shape, object)
-            for at in np.ndindex(leaf.shape):
-                moved[at] = Symbolic(before[name][at].expr, float(point[name][at]))
-            leaf._data = moved
-        yield
-    finally:
-        for name, leaf in leaves.items():
-            leaf._data = before[name]
+    moved = np.frompyfunc(lambda value, witness: Symbolic(value.expr, witness), 2, 1)
+    return swap_data({x: np.asarray(moved(x._data, point[name]), object) for name, x in leaves.items()})
 
 
 def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
@@ -471,6 +462,8 @@ class Floats:
 class Residues(Floats):
     """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
 
+    constants = staticmethod(partial(exact, scalar_type=Residue))
+
     def __init__(self, field: Field, sample: str, seed: int | None):
         super().__init__(sample, seed)
         self.field = field
@@ -484,10 +477,6 @@ class Residues(Floats):
     def of_parameter(self, name: str, p: Tensor) -> Tensor:
         """Near the parameter's own values, which may be all 0 or all alike."""
         return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
-
-    def constants(self, x: Tensor) -> Tensor:
-        """A tensor of floats as the fractions that they are."""
-        return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
 
 
 def _check_symbols(leaves: dict[str, Tensor]) -> None:

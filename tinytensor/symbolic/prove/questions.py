@@ -24,7 +24,7 @@ from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
-from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
+from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, is_own, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
     LOADED,
@@ -115,7 +115,7 @@ class Questions:
         if users := self.is_users(frame):
             self.read(frame)
             # a lifted kernel has no builtins: its names have meanings of their own
-            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in _values(frame)):
+            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
                 self.read_array_code(frame, code)
         asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
         self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
@@ -189,18 +189,13 @@ class Questions:
                 self.read_array_code(frame, i.argval)
 
 
-def _values(frame: types.FrameType) -> list:
-    """The arguments of a call."""
-    return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-
-
 def _is_exact_array(x) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object
 
 
 def _gets_exact(frame: types.FrameType) -> bool:
     """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
-    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in _values(frame))
+    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in arguments_of(frame))
 
 
 def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
