@@ -6,10 +6,10 @@ value x, once it is added up, with its expected value (`expected_adjoint`): the 
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is the operation's result for fresh symbols, and SymPy differentiates it. Then a symbol of its own replaces
-each entry of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could
-arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the
-rule got that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
+where f_z is the operation's result for fresh symbols (differentiate.py). Then a symbol of its own replaces each entry
+of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could arrive.
+(Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got
+that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
 """
 
 import inspect
@@ -138,11 +138,11 @@ def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: in
     with each_step(progress.check), hooks_kept(leaves.values()), atoms_kept():
         forward = record(fn, args, leaves, number, progress)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
-        with progress.running(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls)):
-            partials, constant = partial_derivatives(forward, progress)
-            backward = run_backward(forward, leaves, partials)
-            findings = compare(forward, backward, progress)
-            wrong = wrong_rules(forward, findings, progress)
+        progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
+        partials, constant = partial_derivatives(forward, progress)
+        backward = run_backward(forward, leaves, partials)
+        findings = compare(forward, backward, progress)
+        wrong = wrong_rules(forward, findings, progress)
     with hooks_kept(leaves.values()):
         example = find_counterexample(fn, args, leaves, number, backward) if findings else None
         for leaf in leaves.values():

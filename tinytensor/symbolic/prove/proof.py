@@ -67,32 +67,19 @@ class Counterexample:
         )
 
 
-@dataclass(frozen=True)
-class Proof:
+@dataclass(frozen=True, kw_only=True)
+class Result:
     """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
 
     name: str
     verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
     size: str
     entries: int  # compared at the inputs
-    steps: int  # compared on the way, at the results of operations
     operations: tuple[str, ...]
-    fused: tuple[str, ...]  # those of the operations that were compared with their definition
     assumptions: tuple[str, ...]  # in sentences
-    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
-    conditions: tuple[Condition, ...] = field(repr=False)
-    wrong: tuple[WrongRule, ...] = ()
-    counterexample: Counterexample | None = None
-    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
-    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
-    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
     on_floats: str = ""  # the difference when the same code runs on floats
-    changed: tuple[str, ...] = ()  # values that the function changed without the tape
     on_numbers: str = ""  # what speaks against a proof: numbers off its path, or a question (questions.py)
-    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
-    elsewhere: bool = False  # the counterexample is at another point than the first sample point
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
-    seconds: float = 0.0
 
     def __bool__(self):
         """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
@@ -104,6 +91,25 @@ class Proof:
         inputs (the time, a file), are not covered.
         """
         return self.verdict == "proved"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof(Result):
+    """A proof by formulas."""
+
+    steps: int  # compared on the way, at the results of operations
+    fused: tuple[str, ...]  # those of the operations that were compared with their definition
+    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
+    conditions: tuple[Condition, ...] = field(repr=False)
+    wrong: tuple[WrongRule, ...] = ()
+    counterexample: Counterexample | None = None
+    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
+    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
+    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
+    changed: tuple[str, ...] = ()  # values that the function changed without the tape
+    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
+    elsewhere: bool = False  # the counterexample is at another point than the first sample point
+    seconds: float = 0.0
 
     def _repr_html_(self) -> str | None:
         """The proof in a notebook."""

@@ -1,14 +1,10 @@
 r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
 
 The function and `backward()` run through the engine's own operations, rules and kernels, on exact scalars instead of
-floats. The expected gradients are computed by the chain rule and SymPy's `diff` alone, one operation at a time
-(`passes.py`): as one expression, the loss of one small layer would keep SymPy busy without end.
-
-By induction from the result down, every gradient is the derivative of the whole function. This is a proof at the given
-sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
-taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
-and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
-compared at the sample point, and numbers at other points may refute a proof (`probing.py`).
+floats, and each gradient is compared with its derivative, one operation at a time (`passes.py`). By induction from the
+result down, every gradient is the derivative of the whole function: at the given sizes, and where comparisons (the sign
+at a ReLU, the position of a maximum) come out as at the sample point. Trusted are the chain rule, the table of
+functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing.py`).
 """
 
 import inspect
@@ -62,11 +58,9 @@ def prove(
     NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and `apply` of its
     autograd.Functions, whose backward is then compared with forward.
 
-    An operation of your own is proved in three lines:
-
-        proof = prove(softsign, (2, 3))
-        print(proof)                    # proved ... at which shapes, under which conditions
-        assert proof                    # or a counterexample, and the rule that is wrong
+        proof = prove(softsign, (2, 3))     # an operation of your own
+        print(proof)                        # proved ... at which shapes, under which conditions
+        assert proof                        # or a counterexample, and the rule that is wrong
 
     A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
     Undecided if two compared numbers are equal at the sample point (there may be no derivative): choose other
@@ -81,11 +75,9 @@ def prove(
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
-    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). The function also runs on
-    floats, at the sample point and at others, which may refute what formulas prove (`probing.py`).
-
-    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
-    that they raise, or changes what it holds is undecided, with its line (`questions.py`).
+    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). Code that asks exact numbers
+    for more than their values (text, hash, bytes, a type, the dtype), catches an error that they raise, or changes what
+    it holds is undecided, with its line (`questions.py`).
 
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.
@@ -121,8 +113,7 @@ def prove(
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
-        where += _fixed_inputs(fn, inputs)
-        where += asked.conditions
+        where += [*_fixed_inputs(fn, inputs), *asked.conditions]
         where += ["there is no entry to compare"] * (proof.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
         where += ["random numbers are those of this run"] * bool(draws.assumptions)
