@@ -25,7 +25,7 @@ from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.native.simd import math as simd_math
 from tinytensor.symbolic.exact.path_conditions import track_conditions
-from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
+from tinytensor.symbolic.exact.scalars import COMPOSED, Exact, get_scalar_type
 from tinytensor.symbolic.index_calculus.functions import TABLE
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
@@ -47,7 +47,7 @@ def _polygamma(n, x):
     return get_scalar_type().of(x)._apply(f"polygamma{n}")
 
 
-METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
+METHODS = (*COMPOSED, "floor", "ceil", "rint", "isnan", "isfinite")
 _MEANINGS = {name: partial(_function, name) for name in METHODS} | {"fabs": abs}
 for _row in TABLE.values():
     if _row.elementary:  # np.arcsin and math.asin

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, differ
-from tinytensor.symbolic.prove.proof_html import proof_html
+from tinytensor.symbolic.prove.proof_html import result_html
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Proof(Result):
 
     def _repr_html_(self) -> str | None:
         """The proof in a notebook."""
-        return proof_html(self)
+        return result_html(self, self.wrong, self.signs)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]

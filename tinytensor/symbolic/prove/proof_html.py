@@ -1,7 +1,9 @@
 """A proof as a notebook shows it: its verdict and its assumptions, and what is wrong as formulas."""
 
 import re
+from collections.abc import Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,28 +15,18 @@ from tinytensor.utils.display.notebook import formula, sentence, shown
 LONG = 60  # a formula of more operations is shown by its value
 
 
-def proof_html(proof: Any) -> str | None:
-    """A Proof as HTML."""
-    first, *rest = str(proof).splitlines()
-    parts = [_verdict(proof.verdict, first)]
-    for wrong in proof.wrong:
+def result_html(result: Any, wrong_rules: Sequence = (), signs: Mapping[str, np.ndarray] = MappingProxyType({})):
+    """A result of `prove` as HTML."""
+    verdict, *lines = (line.strip() for line in str(result).splitlines())
+    parts = [f"<p><b>{result.verdict}</b>{sentence(verdict.removeprefix(result.verdict))}</p>"]
+    for wrong in wrong_rules:
         text = str(wrong).splitlines()
-        rest = [line for line in rest if line.strip() not in text]
+        lines = [line for line in lines if line not in text]
         parts += _wrong(wrong)
-    return shown(*parts, _list([line.strip() for line in rest], proof.signs))
+    return shown(*parts, _list(lines, signs))
 
 
-def sampled_html(sampled: Any) -> str | None:
-    """A Sampled as HTML."""
-    first, *rest = str(sampled).splitlines()
-    return shown(_verdict(sampled.verdict, first), _list([line.strip() for line in rest], {}))
-
-
-def _verdict(verdict: str, line: str) -> str:
-    return f"<p><b>{verdict}</b>{sentence(line.removeprefix(verdict))}</p>"
-
-
-def _list(lines: list[str], signs: dict[str, np.ndarray]) -> str | None:
+def _list(lines: list[str], signs: Mapping[str, np.ndarray]) -> str | None:
     """Sentences as a list; the signs at which a proof holds as the matrix that they are."""
     items = []
     for line in lines:

@@ -153,15 +153,12 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
             f"prove: fn is {_describe(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
             "prove(tt.softmax, (2, 3), -1)"
         )
-    try:
-        signature = None if isinstance(fn, Op) else inspect.signature(getattr(fn, "forward", fn))
-    except (TypeError, ValueError):  # the function is not written in Python
-        signature = None
-    if signature is not None:
+    parameters = None if isinstance(fn, Op) else _parameters(fn)
+    if parameters is not None:
         try:
-            signature.bind(*inputs)
+            inspect.Signature(parameters).bind(*inputs)
         except TypeError as error:
-            takes = ", ".join(map(str, signature.parameters.values()))
+            takes = ", ".join(map(str, parameters))
             raise TypeError(
                 f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
                 "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong inside fn: "
@@ -385,6 +382,14 @@ def _function_class(fn: Callable) -> type | None:
     return owner if isinstance(owner, type) and hasattr(owner, "forward") and fn.__name__ == "apply" else None
 
 
+def _parameters(fn: Callable) -> list[inspect.Parameter] | None:
+    """The parameters of a function; None if it is not written in Python."""
+    try:
+        return list(inspect.signature(getattr(fn, "forward", fn)).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
 def _name(fn: Callable) -> str:
     function = _function_class(fn)
     if function is not None:
@@ -398,11 +403,7 @@ def _names(fn: Callable, n: int) -> list[str]:
         names = list(fn.params)
     else:
         fn = _function_class(fn) or fn
-        try:
-            parameters = inspect.signature(getattr(fn, "forward", fn)).parameters.values()
-        except (TypeError, ValueError):  # the function is not written in Python
-            parameters = ()
-        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = [p.name for p in _parameters(fn) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 

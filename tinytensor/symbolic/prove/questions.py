@@ -12,6 +12,7 @@ modules fill a cache then.
 import dis
 import itertools
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -129,10 +130,8 @@ class Questions:
     def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
         """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
         if event == "exception" and not issubclass(arg[0], StopIteration | GeneratorExit):
-            at = arg[2]
-            while at.tb_next is not None:
-                at = at.tb_next
-            if not is_own(at.tb_frame.f_code.co_filename):
+            *_, (raised_in, _) = traceback.walk_tb(arg[2])
+            if not is_own(raised_in.f_code.co_filename):
                 self.note(f"catches {arg[0].__name__}, which floats need not raise", line(frame))
         return self.catch
 

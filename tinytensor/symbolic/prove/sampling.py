@@ -39,7 +39,7 @@ from tinytensor.symbolic.prove.advice import no_stranger, results_of
 from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Result, join_words
-from tinytensor.symbolic.prove.proof_html import sampled_html
+from tinytensor.symbolic.prove.proof_html import result_html
 from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
@@ -80,7 +80,7 @@ class Sampled(Result):
 
     def _repr_html_(self) -> str | None:
         """The proof in a notebook."""
-        return sampled_html(self)
+        return result_html(self)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
@@ -121,7 +121,9 @@ class Sample:
         progress.total = 2 * progress.so_far
         moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
+        self.seeds = [variables(np.ones(y.shape), scalars).detach() for y in results]
+        if len(results) == results[0].numel() == 1:
+            self.seeds = [None]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
         self.hold_still()
@@ -252,10 +254,6 @@ def variables(values: np.ndarray, scalars: Field) -> Tensor:
     for at in np.ndindex(values.shape):
         array[at] = scalars.draw(values[at])
     return Tensor.of(array, requires_grad=True)
-
-
-def _seed(y: Tensor, scalars: Field) -> Tensor:
-    return variables(np.ones(y.shape), scalars).detach()
 
 
 def _set_tangents(array: np.ndarray, tangents: list | None) -> None:
