@@ -239,7 +239,7 @@ def test_counterexample_is_valid():
     assert proof.verdict == "refuted"
     assert [(w.op, w.input) for w in proof.wrong] == [("wrong_softsign", "x")]
     example = proof.counterexample
-    x = example.point["x"][example.at]
+    x = example.point["x"][example.index]
     assert example.derivative == pytest.approx(2 / (1 + abs(2 * x)) ** 2)
     assert example.tape == pytest.approx(2 / (1 + abs(2 * x)))
     text = repr(proof)

@@ -105,8 +105,8 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             ]
             positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
-            for at, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                y[at] = function(*operands)
+            for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
+                y[index] = function(*operands)
             return
         shares = (
             kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
@@ -305,11 +305,11 @@ class Cells:
         if self.array.ndim != 1:
             self._expression()
         scalar_type = self.scalar_type
-        for at, value in enumerate(self.array.tolist()):
+        for index, value in enumerate(self.array.tolist()):
             if value is None:
-                raise self._unwritten(at)
+                raise self._unwritten(index)
             if self.marks is not None:
-                self._touch(at, writes=False)
+                self._touch(index, writes=False)
             yield value if isinstance(value, scalar_type) else self.of(value)
 
     def __setitem__(self, key, value):

@@ -384,9 +384,9 @@ class Symbolic(Exact):
 
     @binary
     def __mul__(self, other):
-        for one, two in ((self, other), (other, self)):
-            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
-                return two
+        for factor, product in ((self, other), (other, self)):
+            if factor.expr is S.One or (product.expr is S.Zero and factor.isfinite()):
+                return product
         return self._make(self.expr * other.expr, self.witness * other.witness)
 
     @binary

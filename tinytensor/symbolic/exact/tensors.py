@@ -34,8 +34,8 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     else:
         numbers = np.broadcast_to(np.asarray(witness, object), shape).reshape(-1)
     flat = values.reshape(-1)
-    for i, (at, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
-        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, at)])), number)
+    for i, (index, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
+        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, index)])), number)
     return Tensor.of(values)
 
 
@@ -46,8 +46,8 @@ def exact(x: Tensor, scalar_type: type[Exact] = Symbolic) -> Tensor:
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
     """The values that depend on a symbol, by their places; all others are numbers."""
-    positions = ((at, values[at]) for at in np.ndindex(values.shape))
-    return {at: value for at, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
+    positions = ((index, values[index]) for index in np.ndindex(values.shape))
+    return {index: value for index, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
 
 
 def witnesses(array: np.ndarray) -> np.ndarray:
@@ -59,8 +59,8 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """d(sum of g y)/dx for each symbol of x, by the chain rule (differentiate.py); 0 where x has a number."""
     total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
     slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
-    for at, value in variables(x).items():
-        result[at] = slopes.get(value.expr, sympy.S.Zero)
+    for index, value in variables(x).items():
+        result[index] = slopes.get(value.expr, sympy.S.Zero)
     return result
 
 

@@ -58,9 +58,9 @@ def line_named() -> Iterator[None]:
     except TooLong:
         raise
     except Exception as error:
-        own = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
-        if own:
-            error.add_note(f"prove: in {describe_line(own[-1].filename, own[-1].lineno, own[-1].name)}")
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
+        if frames:
+            error.add_note(f"prove: in {describe_line(frames[-1].filename, frames[-1].lineno, frames[-1].name)}")
         if not isinstance(error, AttributeError) and EXACT.search(str(error)):
             error.add_note(HELP)
         raise

@@ -15,12 +15,10 @@ class WrongRule:
 
     op: str
     input: str  # empty if the value of the definition differs
-    at: tuple[int, ...]
+    index: tuple[int, ...]
     got: Symbolic
     right: Symbolic
-    through_definition: bool = (
-        False  # the gradient of a fused operation through its definition, as for second derivatives
-    )
+    through_definition: bool = False  # of a fused operation, as for second derivatives
     rule_at: str = ""  # the line of the rule
     called_at: str = ""  # the line of the user's code that calls the operation
 
@@ -47,7 +45,7 @@ class WrongRule:
 
     def __str__(self):
         said, then = self.words
-        return f"{said} {shorten(self.got)} at {list(self.at)}, {then} {shorten(self.right)}"
+        return f"{said} {shorten(self.got)} at {list(self.index)}, {then} {shorten(self.right)}"
 
 
 @dataclass(frozen=True)
@@ -55,14 +53,14 @@ class Counterexample:
     """An entry of a gradient at one point: the tape's value, and the derivative."""
 
     input: str
-    at: tuple[int, ...]
+    index: tuple[int, ...]
     tape: float
     derivative: float
     point: dict[str, np.ndarray]
 
     def __str__(self):
         return (
-            f"the gradient of {self.input} at {list(self.at)} is {self.tape:.6g} on the tape, but the derivative of "
+            f"the gradient of {self.input} at {list(self.index)} is {self.tape:.6g} on the tape, but the derivative of "
             f"the forward is {self.derivative:.6g}\n  at {_point(self.point)}"
         )
 
@@ -124,7 +122,8 @@ class Proof(Result):
                 f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
             )
         if self:
-            lines[0] += f": {self.entries} entries of gradients, at {shapes_in_words(self.size)}, for all values"
+            shapes = "this shape" if self.size.count("(") == 1 else "these shapes"
+            lines[0] += f": {self.entries} entries of gradients, at {shapes}, for all values"
             lines[0] += f" where {join_words(self.where)}" if self.where else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
@@ -148,11 +147,6 @@ class Proof(Result):
 def join_words(words: Sequence[str]) -> str:
     """Words as a list in a sentence: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def shapes_in_words(size: str) -> str:
-    """This shape or these shapes, after their list."""
-    return "this shape" if size.count("(") == 1 else "these shapes"
 
 
 def _point(point: dict[str, np.ndarray]) -> str:

@@ -45,10 +45,10 @@ def _wrong(wrong: Any) -> list[str | None]:
     """A wrong rule: the formula that it gives, and the right one."""
     lines_of_code = {"rule": wrong.rule_at, "called here": wrong.called_at}
     where = "".join(f"<li>{name}: {escape(line)}</li>" for name, line in lines_of_code.items() if line)
-    index = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
+    indices = f"_{{{' '.join(map(str, wrong.index))}}}" if wrong.index else ""
     said, then = wrong.words
     name = rf"\mathrm{{d}}{_upright(wrong.input)}" if wrong.input else rf"\mathrm{{{_upright(wrong.op)}}}"
-    lines = [f"<p>{escape(said)}</p>", formula(f"{name}{index} = {_latex(wrong.got)}")]
+    lines = [f"<p>{escape(said)}</p>", formula(f"{name}{indices} = {_latex(wrong.got)}")]
     lines += [f"<p>{then}</p>", formula(_latex(wrong.right))]
     return [*lines, f"<ul>{where}</ul>" if where else ""]
 
@@ -69,4 +69,4 @@ def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
 
 
 def _upright(name: str) -> str:
-    return name.replace("#", r"\#").replace("_", r"\_") if "#" in name or "_" in name else name
+    return name.replace("#", r"\#").replace("_", r"\_")

@@ -88,7 +88,7 @@ def prove(
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
-    first: Undecided | None = None
+    undecided: Undecided | None = None  # at the first sample point
     for sample in list(WITHIN)[: None if shapes else 1]:  # the next one where the function is undefined
         draws = RandomDraws()
         try:
@@ -109,7 +109,7 @@ def prove(
                 draws.rewind()
                 against = asked.answers() if proof else []
         except Undecided as error:
-            first = first or error
+            undecided = undecided or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
@@ -120,7 +120,7 @@ def prove(
         if against:
             proof = replace(proof, verdict="undecided", on_numbers=against[0])
         return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
-    raise first
+    raise undecided
 
 
 def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
@@ -129,9 +129,7 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     for name, value in zip(_names(fn, len(inputs)), inputs, strict=True):
         if isinstance(value, int | float | str | None):
             sentences.append(f"{name} is {value!r}")
-        elif not _is_shape(value) and not (
-            isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT)
-        ):
+        elif not _has_gradient(value):
             fixed.append(name)
     fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
     fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
@@ -168,8 +166,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
     for name, value in zip(names, inputs, strict=True):
         if _is_shape(value) and any(n < 0 for n in value):
             raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
-    tensors = [x for x in (*inputs, *_module_state(fn)) if isinstance(x, Tensor)]
-    if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
+    if not any(map(_has_gradient, (*inputs, *_module_state(fn)))):
         came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
             f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
@@ -185,6 +182,10 @@ def _describe(value) -> str:
 
 def _is_shape(value) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
+
+
+def _has_gradient(value) -> bool:
+    return _is_shape(value) or (isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT))
 
 
 @dataclass(frozen=True)
@@ -271,11 +272,9 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
                 there = _combine(proof.name, subject.passes(Progress(proof.name, limit, False)))
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
-        if there is not None and there.verdict == "undecided":
-            return replace(proof, verdict="undecided", on_numbers=sentence, point=point)
         if there is not None and there.verdict == "refuted":
             return replace(there, elsewhere=True)
-        if _is_ordinary(point):
+        if _is_ordinary(point) or (there is not None and there.verdict == "undecided"):
             verdict = "refuted" if there is None else "undecided"
             return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
     return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
@@ -290,8 +289,8 @@ def _exact_run(passes: list[Pass]) -> Run:
     for name, leaf in passes[0].leaves.items():
         arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
         gradients[name] = np.full(leaf.shape, np.nan)
-        for at in variables(leaf._data) if known else ():
-            gradients[name][at] = sum(g[at].witness for g in arrived)
+        for index in variables(leaf._data) if known else ():
+            gradients[name][index] = sum(g[index].witness for g in arrived)
     results = [witnesses(p.forward.result._data) for p in passes]
     return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
 
@@ -304,9 +303,10 @@ def _edges(passes: list[Pass]) -> set[float]:
     """The numbers that the code compares with."""
     edges = set()
     for condition in (c for p in passes for c in p.conditions):
-        number, rest = condition.difference.expr.as_coeff_Add()
-        if number and rest.as_coeff_Mul()[1].is_Symbol:
-            edges.add(abs(float(number / rest.as_coeff_Mul()[0])))
+        number, terms = condition.difference.expr.as_coeff_Add()
+        factor, symbol = terms.as_coeff_Mul()
+        if number and symbol.is_Symbol:
+            edges.add(abs(float(number / factor)))
     return {edge for edge in edges if 1e-3 <= edge <= 1e4}
 
 

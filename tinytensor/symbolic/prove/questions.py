@@ -214,13 +214,13 @@ def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
 
 def _is_compared(frame: types.FrameType) -> bool:
     """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
-    first, second, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
-    if first.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
+    following, after, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
+    if following.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
         return True
-    value = first.argval if isinstance(first.argval, int | float) else None
-    if first.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
-        value = (frame.f_globals | frame.f_locals).get(first.argval)
-    return type(value) in (int, float) and second.opname == "COMPARE_OP"
+    value = following.argval if isinstance(following.argval, int | float) else None
+    if following.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
+        value = (frame.f_globals | frame.f_locals).get(following.argval)
+    return type(value) in (int, float) and after.opname == "COMPARE_OP"
 
 
 def _next_call(instructions: list[dis.Instruction]) -> range | None:

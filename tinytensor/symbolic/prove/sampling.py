@@ -251,8 +251,8 @@ def prove_by_sampling(
 def variables(values: np.ndarray, scalars: Field) -> Tensor:
     """A tensor of variables with these floats as witnesses."""
     array = np.empty(values.shape, object)
-    for at in np.ndindex(values.shape):
-        array[at] = scalars.draw(values[at])
+    for index in np.ndindex(values.shape):
+        array[index] = scalars.draw(values[index])
     return Tensor.of(array, requires_grad=True)
 
 
