@@ -223,9 +223,7 @@ class Cells:
 
     def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
         self.array, self.run, self.name, self.marks = array, run, name, marks
-        self.scalar_type = (
-            _ELEMENT_TYPES.get(array.dtype.kind) or run.scalar_type
-        )  # elements of this class are returned as they are
+        self.scalar_type = _ELEMENT_TYPES.get(array.dtype.kind) or run.scalar_type  # of what elements are already
         self.of = getattr(self.scalar_type, "of", self.scalar_type)
 
     shape = property(lambda self: self.array.shape)

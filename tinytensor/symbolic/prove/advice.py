@@ -28,9 +28,9 @@ def line(frame: FrameType | None) -> str:
     """The line of the user's own code that made a call, in words."""
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
-    return (
-        "" if frame is None else f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
-    )
+    if frame is None:
+        return ""
+    return f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
 
 
 def describe_line(file: str, number: int, function: str) -> str:
@@ -146,9 +146,8 @@ def _last_end(fn: Callable, args: list, advice: str) -> str:
         elif event == "return" and calls and calls[-1][0] is frame:
             _, differentiable = calls.pop()
             result = result[-1] if isinstance(result, tuple) and result else result
-            ended = isinstance(result, Tensor | Exact | list | np.ndarray) and not getattr(
-                result, "requires_grad", False
-            )
+            has_values = isinstance(result, Tensor | Exact | list | np.ndarray)
+            ended = has_values and not getattr(result, "requires_grad", False)
             if differentiable and ended and (advice not in (WHOLE, OFF_TAPE) or _advice(result) == advice):
                 last_call = f"{_callee(frame)}{line(frame)}"
 

@@ -35,9 +35,8 @@ class Comparisons:
             if len(formulas) <= SHOWN and all(len(f) <= LENGTH for f in formulas.values()):
                 lines += [f"{f} > 0 (in {label})" for f in formulas.values()]
             else:
-                lines.append(
-                    f"{len(formulas)} comparisons of {label} come out as at the sample point (.conditions has them)"
-                )
+                counted = f"{len(formulas)} comparisons of {label}"
+                lines.append(f"{counted} come out as at the sample point (.conditions has them)")
         return lines
 
 
@@ -84,11 +83,8 @@ def path_in_words(run: Pass) -> list[str]:
     plural = len(words) > 1 or "signs" in words or "comparisons" in words
     if not words:
         return constants
-    return [
-        f"{join_words(words)} {'are' if plural else 'is'} as below",
-        "no two compared numbers are equal",
-        *constants,
-    ]
+    path = f"{join_words(words)} {'are' if plural else 'is'} as below"
+    return [path, "no two compared numbers are equal", *constants]
 
 
 def domain(run: Pass) -> list[str]:
