@@ -116,7 +116,7 @@ _MISTAKES: dict[
         "attention's result has no bias": ("affine(Y_hat, w.W, w.w)", "affine(Y_hat, w.W, None)"),
     },
     (DECODER, "models.decoder.cache"): {
-        "the cache shows places that are still empty": ("self.positions <= self.at", "self.positions <= self.at + 1"),
+        "the cache shows places that are still empty": ("self.positions <= self.at", "self.positions <= self.at + 1")
     },
     (DECODER, SWITCHES): {
         "the cache counts its first tokens as one": ("cache.at += C", "cache.at += 1"),
@@ -143,7 +143,7 @@ _MISTAKES: dict[
         "heads before positions in (7)": (
             "heads.transpose(1, 2).flatten(2)",
             "heads.reshape((heads.shape[0], heads.shape[2], -1))",
-        ),
+        )
     },
     (ENCODER_DECODER, "models.transformer.model"): {
         "the decoder sees what comes later": (
@@ -171,7 +171,7 @@ _MISTAKES: dict[
         "a bias is forgotten in the cache of the input": (
             "V = project(source, self.W_V, self.beta_V)",
             "V = project(source, self.W_V, None if cache is not None else self.beta_V)",
-        ),
+        )
     },
 }
 
