@@ -169,7 +169,7 @@ def test_buffer_reused_too_early_is_noticed(small_step):
         ("adam", "new2 * d * d", "new2 * d * d * d * d", "the square of"),
         ("adam", "* grow + eps", "+ eps", "after the step"),
         ("adam", "old = ps[i] * (cast(1) - factor * shrink)", "old = ps[i]", "after the step"),
-        ("sumsq", "part += value * value", "part += value * value * value * value", "the norm"),
+        ("sumsq", "row_sum(x[begin:end]", "row_sum(x[begin : end - 1]", "the norm"),
         ("scatter_add", "target[d] += row[d]", "target[d] = row[d]", "<gradient, v>"),
     ],
 )

@@ -7,7 +7,7 @@ stays right when the rest of the line is written anew. It is about every change 
 
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "where nothing is left over, nothing is read and nothing written: the condition saves time": {
-        "...": ["if rest:  ->  if True:..."],
+        "...": ["if rest:  ->  if True:..."]
     },
     "of a row of one number the normed one is 0, and so is the sum that is left out": {
         "layer_norm_slopes": ["0  ->  1  in  if partial.size > 0:"],
@@ -41,19 +41,15 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
         "reduce_prod": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
         "reduce_m...": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
-        "cumsum": ["if inner == 1:  ->  if False:", "continue  ->  pass"],
+        "cumsum": ["n <= SHORT  ->  n ...", "continue  ->  pass"],
         "best_of": ["4  ->  5  in  ...row.size // 4..."],
     },
     "the first number, or some more, are compared with themselves, or once more": {
         "reduce_...": ["range(1, n)  ->  range(1 - 1, n)", "1  ->  0  in  ...range(1, n)..."],
         "best_of": ["4  ->  3  in  ...4 * quarter..."],
     },
-    "the function that launches it does not read it afterwards": {
-        "reduce_logsumexp": ["peak[o, 0] = shift  ->  pass"],
-    },
     "a block more, or a run more, is empty": {
         "layer_norm_backward": ["range(0, size, width)  ->  range(0, size + width, width)"],
-        "row_sum": ["range(0, row.size, BLOCK)  ->  range(0, row.size + BLOCK, BLOCK)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
         "ceil_div": ["1  ->  0  in  ...min(size, 1)... (2)"],
         "pack_b": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],
@@ -61,12 +57,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "attention_backward": ["range(0, M, LANES)  ->  range(0, M + LANES, LANES)"],
         "cross_entropy": ["range(start, stop, width)  ->  range(start, stop + width, width)"],
     },
-    "a sum is even where the difference is": {
-        "layer_norm_backward": ["end - begin  ->  end + begin"],
-    },
-    "a logarithm that is not stored is minus infinity, and not 0": {
-        "cross_entropy": ["end - begin  ->  end + begin"],
-    },
+    "a sum is even where the difference is": {"layer_norm_backward": ["end - begin  ->  end + begin"]},
+    "a logarithm that is not stored is minus infinity, and not 0": {"cross_entropy": ["end - begin  ->  end + begin"]},
     "of one piece, or one task, the divisions say the same: it takes longer": {
         "task_range": [
             "...if tasks > 1 else (0, n)  ->  (n * task...",
@@ -148,10 +140,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "if b.strides[0] == b.itemsize:  ->  if False:",
             "0  ->  1  in  ...b.strides[0]...",
         ],
-        "pack_a_columns": [
-            "if i + r + n <= end:  ->  if False:",
-            "i + r + n <= end  ->  i + r + n < end",
-        ],
+        "pack_a_columns": ["if i + r + n <= end:  ->  if False:", "i + r + n <= end  ->  i + r + n < end"],
         "pack_a_rows": [
             "load(a, i, k) if k + n <= last else load_first(last - k, a, i, k)  ->  load_first(last - k, a, i, k)",
             "k + n <= last  ->  k + n < last",
@@ -166,10 +155,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "scratch.shape[1] >= group * deep + panels * high  ->  scratch.shape[1] > ...",
             "K  ->  N  in  sums_packed = ...",
             "0  ->  1  in  call = (...(panel, 0, False)...",
-        ],
+        ]
     },
     "packed tiles are two rows apart at least": {
-        "macrokernel": ["0  ->  1  in  t = (i - above) // A_ROWS if apart > 0 else 0 (2)"],
+        "macrokernel": ["0  ->  1  in  t = (i - above) // A_ROWS if apart > 0 else 0 (2)"]
     },
     "the mask is searched once more, or for the only query and key: it takes longer": {
         "attention...": [
@@ -177,7 +166,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "mask.size > 0 and mask.strides[1] != 0  ->  ...",
             "mask.size > 0  ->  mask.size >= 0",
             "0  ->  1  in  ...h == 0... (2)",
-        ],
+        ]
     },
     "keys that no query sees, or all queries see, are looked at one by one: it takes longer": {
         "visible_range": [
@@ -222,14 +211,12 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "accumulate": ["K - j  ->  K + j"],
     },
     "zeros stand beyond the last column": {
-        "zeros_of_rows": ["range(0, x.shape[1], LANES)  ->  range(0, x.shape[1] + LANES, LANES)"],
+        "zeros_of_rows": ["range(0, x.shape[1], LANES)  ->  range(0, x.shape[1] + LANES, LANES)"]
     },
     "registers beyond those of a score tile are not read": {
-        "registers_less_than": ["range(WIDTH)  ->  range(WIDTH + 1)"],
+        "registers_less_than": ["range(WIDTH)  ->  range(WIDTH + 1)"]
     },
-    "2 is above 0, too": {
-        "load_mask": ["1  ->  2  in  ...x.dtype.type(1)..."],
-    },
+    "2 is above 0, too": {"load_mask": ["1  ->  2  in  ...x.dtype.type(1)..."]},
     "what stands for it is multiplied by 0": {
         "masked_inner": ["0  ->  1  in  ...type(x[at])(0)..."],
         "masked_inner_rows": ["0  ->  1  in  ...splat(type(b[0])(0))), a)"],
@@ -240,10 +227,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "zero_where_not": ["0  ->  1  in  ...register[0]... (2)"],
     },
     "where nothing is hidden, no row lies beyond the last key": {
-        "attention_of_one": ["M - 1  ->  M + 1", "1  ->  0  in  ...M - 1..."],
+        "attention_of_one": ["M - 1  ->  M + 1", "1  ->  0  in  ...M - 1..."]
     },
     "a block has whole tiles, so that its first row is a multiple of their height": {
-        "matmul": ["end - begin  ->  end + begin"],
+        "matmul": ["end - begin  ->  end + begin"]
     },
     "what a tile has beyond its height and width is not stored": {
         "matmul": ["4  ->  5  in  call = (...4 * NR..."],
@@ -252,11 +239,9 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "load_transposed": ["range(lanes(x))  ->  range(lanes(x) + 1)"],
     },
     "of infinity and NaN w >= w - w is false already": {
-        "check_weights": ["valid and w >= w - w and ...  ->  valid and w >= w - w", "w  ->  j  in  ...w - w... (2)"],
+        "check_weights": ["valid and w >= w - w and ...  ->  valid and w >= w - w", "w  ->  j  in  ...w - w... (2)"]
     },
-    "no array of the tests has 2^31 elements": {
-        "drawn": ["32  ->  ...  in  ...index >> 32..."],
-    },
+    "no array of the tests has 2^31 elements": {"drawn": ["32  ->  ...  in  ...index >> 32..."]},
     "the kernels give no sample in which a register would read beyond the array: that is an error": {
         "load_first": [
             "len(v) == n and ...  ->  ...n < 2 or x.strides...",
@@ -267,7 +252,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "max(j + n - 1, x.shape[-1])  ->  ...",
             "1  ->  ...  in  ...j + n - 1...",
             "-1  ->  1  in  ...x.shape[-1]...",
-        ],
+        ]
     },
     "in these kernels registers are filled from rows that lie in one piece (those of matrix products need not)": {
         "load_first": [
@@ -275,7 +260,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "len(v) == n and ...  ->  len(v) == n",
             "n < 2  ->  ...",
             "2  ->  ...  in  ...n < 2...",
-        ],
+        ]
     },
     "no number depends on which rows the memory is asked for in advance, or whether": {
         "attention_backward": [
@@ -293,6 +278,6 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "later // H  ->  later % H",
             "later % H  ->  later // H",
             "H  ->  B  in  ...B * H - 1...",
-        ],
+        ]
     },
 }

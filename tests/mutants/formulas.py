@@ -198,10 +198,7 @@ WRONG_FORMS = {  # what is wrong: (the entry of (17), a wrong closed form)
     "ReLU by its value": (d(f)[i, l], R[i, l] * total(G[l, j] * d(Zp)[i, j], j)),
     "what went into the ReLU for what came out": (d(G)[l, j], total(f[i, l] * d(Zp)[i, j], i)),
     "the mean for the sum over positions": (d(c)[j], total(d(Zp)[i, j], i) / C),
-    "the mean for the sum over the places of a token": (
-        d(E)[t_, j],
-        total(delta(t_, t[i]) * d(X)[i, j], i) / C,
-    ),
+    "the mean for the sum over the places of a token": (d(E)[t_, j], total(delta(t_, t[i]) * d(X)[i, j], i) / C),
     "a token collects from the first position alone": (d(E)[t_, j], delta(t_, t[1]) * d(X)[1, j]),
 }
 

@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from unittest.mock import patch
 
 from tinytensor.core import backend, late_bound, tape
@@ -18,7 +19,7 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.native.fast.launch_cache import LaunchCache
 from tinytensor.native.runtime.entry_points import NoBuild
 from tinytensor.native.runtime.kernel import Elementwise, Loop
-from tinytensor.symbolic.exact.lifting import lift, rebind
+from tinytensor.symbolic.exact.lifting import lift, rebind, untraced
 
 BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
 
@@ -258,8 +259,9 @@ def rules_of(form: ast.ClassDef) -> list[ast.FunctionDef]:
 @contextmanager
 def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
     """The operation with this function in the place of the one of the same name."""
-    scope = dict(vars(module_of(op)))
-    exec(compile(ast.Module([function], []), "planted", "exec"), scope)
+    module = module_of(op)
+    scope = dict(vars(module))
+    exec(compile(ast.Module([function], []), module.__file__, "exec"), scope)
     new = scope[function.name]
     if function.name.startswith("grad_"):
         number = op.params.index(function.name.removeprefix("grad_"))
@@ -279,6 +281,9 @@ def lifted(kernel: Kernel) -> Callable:
         return lift(kernel, **PAIRS)
     except TypeError:
         return lift(kernel)
+
+
+LIFTED = partial(untraced, lifted)  # as the engine's own code
 
 
 def _without_a_build(*args):
@@ -303,7 +308,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
             change.enter_context(patch.object(backend.kernels, name, kernel))
     # What was done before in this process is known as machine code of the kernel that stood there.
     by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
-    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", lifted):
+    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", LIFTED):
         yield
 
 

@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import sys
 import time
 from contextlib import nullcontext
 from functools import partial
@@ -279,9 +280,9 @@ def test_changes_of_a_kernel_are_noticed():
 
 @pytest.mark.slow
 def test_a_change_is_planted_and_taken_out():
-    function, tree, *_ = loops.mutants()[about("cumsum")[0]]
+    function, tree, *_ = loops.mutants()[about("reduce_any")[0]]
     before = function.__code__
-    with loops.planted(function, ast.parse("def cumsum(x, reverse, y, task, tasks):\n    pass").body[0]):
+    with loops.planted(function, ast.parse("def reduce_any(x, y, task, tasks):\n    pass").body[0]):
         assert function.__code__ is not before
         assert not loops.passes(function)
     assert function.__code__ is before
@@ -436,8 +437,13 @@ def test_explanations_of_module_mutants_are_checked(monkeypatch):
 
 
 def test_nothing_is_left_planted():
-    functions = [f for op in OPS.values() for f in (*op.rules.values(), op.backward, op.definition) if f is not None]
-    assert not [f for f in functions if f.__code__.co_filename == "planted"]
+    def planted() -> list:
+        functions = (f for op in OPS.values() for f in (*op.rules.values(), op.backward, op.definition) if f)
+        return [f for f in functions if f.__globals__ is not vars(sys.modules[f.__module__])]
+
+    with planting.planted_rule(*planting.rule_with("exp", "grad_x", "g * y", "g")):
+        assert len(planted()) == 1
+    assert not planted()
 
 
 def test_every_mistake_between_options_can_be_planted():

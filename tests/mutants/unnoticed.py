@@ -18,15 +18,9 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "_Recurrent._layers": ["...if self.bidirectional else sides[0]  ->  cat(sides, -1)"],
         "conv1d": ["if p:  ->  if True:"],
     },
-    "no number is drawn within the bound": {
-        "_uniform": ["0  ->  1  in  ...if module.hidden_size else 0"],
-    },
-    "scores of width 0 are 0, whatever they are multiplied by": {
-        "_scale": ["1  ->  2  in  ...query.shape[-1]... (2)"],
-    },
-    "there are no rows, whose length may be any": {
-        "_classes_last": ["0  ->  1  in  ...x.reshape((0, 0))... (2)"],
-    },
+    "no number is drawn within the bound": {"_uniform": ["0  ->  1  in  ...if module.hidden_size else 0"]},
+    "scores of width 0 are 0, whatever they are multiplied by": {"_scale": ["1  ->  2  in  ...query.shape[-1]... (2)"]},
+    "there are no rows, whose length may be any": {"_classes_last": ["0  ->  1  in  ...x.reshape((0, 0))... (2)"]},
     "rows of classes have two dimensions, of which the second is the last": {
         "cross_entropy": ["-1  ->  1  in  ...log_softmax(rows, -1)..."],
         "_cross_entropy_of_probabilities": [
@@ -34,43 +28,26 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "-1  ->  1  in  ...(terms if weight is None else terms * weight).sum(-1)...",
         ],
     },
-    "without smoothing it adds 0": {
-        "_cross_entropy_of_probabilities": ["if label_smoothing:  ->  if True:"],
-    },
-    "the same number, asked whether it is whole": {
-        "_ignored": ["ignore_index if ...  ->  ...whole..."],
-    },
+    "without smoothing it adds 0": {"_cross_entropy_of_probabilities": ["if label_smoothing:  ->  if True:"]},
+    "the same number, asked whether it is whole": {"_ignored": ["ignore_index if ...  ->  ...whole..."]},
     "what does not broadcast is refused by the subtraction, too": {
-        "kl_div": ["...('kl_div', input.shape, target.shape)  ->  pass"],
+        "kl_div": ["...('kl_div', input.shape, target.shape)  ->  pass"]
     },
-    "what stands for it is multiplied by 0": {
-        "kl_div": ["1  ->  2  in  ...where(target == 0, 1, target)..."],
-    },
+    "what stands for it is multiplied by 0": {"kl_div": ["1  ->  2  in  ...where(target == 0, 1, target)..."]},
     "targets are 1 and -1, by which to divide is to multiply": {
-        "soft_margin_loss": ["input * target...  ->  input / target..."],
+        "soft_margin_loss": ["input * target...  ->  input / target..."]
     },
     "here it is training, or nothing is followed": {
-        "BatchNorm1d.forward": ["self.training and ...  ->  self.track_running_stats"],
+        "BatchNorm1d.forward": ["self.training and ...  ->  self.track_running_stats"]
     },
-    "a module has all of these dictionaries, or none": {
-        "Module.__setattr__": ["0  ->  1  in  ...registries[0]..."],
-    },
-    "what is copied is the same, copied once or twice": {
-        "Module.load_state_dict": ["value if ...  ->  tensor(value)"],
-    },
+    "a module has all of these dictionaries, or none": {"Module.__setattr__": ["0  ->  1  in  ...registries[0]..."]},
+    "what is copied is the same, copied once or twice": {"Module.load_state_dict": ["v if ...  ->  tensor(v)"]},
     "what asks for no gradient passes as it is": {
-        "backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
+        "backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"]
     },
     "NumPy finds the size for which any negative number stands": {
-        "_sum_of_squares": [
-            "1  ->  2  in  ...contiguous(ordered...reshape(-1)...",
-            "1  ->  2  in  ...y.reshape(1, 1)... (5)",
-        ],
+        "_sum_of_squares": ["1  ->  2  in  ...contiguous(ordered...reshape(-1)..."]
     },
-    "the norm of norms is the same, and takes longer": {
-        "get_total_norm": ["if norm_type == 2:  ->  if False:"],
-    },
-    "a truth, or itself, is itself": {
-        "MultiheadAttention._mask": ["1  ->  0  in  ...masks[1:]..."],
-    },
+    "the norm of norms is the same, and takes longer": {"get_total_norm": ["if norm_type == 2:  ->  if False:"]},
+    "a truth, or itself, is itself": {"MultiheadAttention._mask": ["1  ->  0  in  ...masks[1:]..."]},
 }

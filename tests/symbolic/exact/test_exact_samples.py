@@ -12,7 +12,7 @@ from tests.samples.ops import SAMPLES, Call
 from tests.tools.grouped import by, grouped
 from tinytensor import autograd
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic import Symbolic
+from tinytensor.symbolic.exact.tensors import exact, witnesses
 
 ROUNDED = ("Tensor.float", "Tensor.long", "Tensor.isinf")  # exact numbers are not rounded, and there is no infinity
 NOT_EXACT = ("linalg.qr", "qr", "linalg.lstsq")  # by reflections and singular values, which have no exact reading
@@ -43,19 +43,6 @@ def chosen() -> list:
     return result
 
 
-def exact(x: np.ndarray, requires_grad: bool) -> Tensor:
-    values = np.empty(x.shape, object)
-    for at in np.ndindex(x.shape):
-        values[at] = Symbolic(x[at])
-    return Tensor.of(values, requires_grad)
-
-
-def witnesses(x: Tensor | None) -> np.ndarray | None:
-    if x is None or x.dtype != object:
-        return None if x is None else x._data
-    return np.array([getattr(e, "witness", e) for e in x._data.flat], float).reshape(x.shape)
-
-
 def results(call, inputs, wrap):
     """Outputs, then gradients from fixed numbers at each output that has any."""
     outputs = [y for y in call(*inputs) if isinstance(y, Tensor)]
@@ -64,7 +51,7 @@ def results(call, inputs, wrap):
         if y.requires_grad:
             g = wrap(np.random.default_rng(0).standard_normal(y.shape))
             results += autograd.grad(y, inputs, g, retain_graph=True, allow_unused=True)
-    return [witnesses(r) for r in results]
+    return [None if r is None else witnesses(r._data) for r in results]
 
 
 @pytest.mark.one_in(5)
@@ -72,13 +59,13 @@ def results(call, inputs, wrap):
 def test_exact_and_float_results_agree(sample):
     call = Call(tt, sample)
     floats = results(call, call.inputs, Tensor.of)
-    call.leaves = [exact(x._data, x.requires_grad) if x.dtype.kind == "f" else x for x in call.leaves]
+    call.leaves = [exact(x).requires_grad_(x.requires_grad) if x.dtype.kind == "f" else x for x in call.leaves]
     fractions = [x for x, spec in zip(call.leaves, call.specs, strict=True) if spec.grad]
     if not all(f is None or np.isfinite(f).all() for f in floats):
         with pytest.raises((ArithmeticError, ValueError), match="no infinity"):
-            results(call, fractions, lambda g: exact(g, False))
+            results(call, fractions, lambda g: exact(Tensor.of(g)))
         return
-    for f, e in zip(floats, results(call, fractions, lambda g: exact(g, False)), strict=True):
+    for f, e in zip(floats, results(call, fractions, lambda g: exact(Tensor.of(g))), strict=True):
         assert (f is None) == (e is None)
         if f is not None:
             np.testing.assert_allclose(e, f, rtol=1e-9, atol=1e-9)

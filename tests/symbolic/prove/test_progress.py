@@ -34,7 +34,7 @@ def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_printed(size, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "LONG", 0.0)
+    monkeypatch.setattr(Progress, "long", 0.0)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
     output = capsys.readouterr().err.splitlines()
@@ -47,7 +47,7 @@ def test_progress_is_printed(size, monkeypatch, capsys):
 
 
 def test_long_proof_shows_progress(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "LONG", 20.0)
+    monkeypatch.setattr(Progress, "long", 20.0)
     monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     assert len(capsys.readouterr().err.splitlines()) > 3

@@ -11,9 +11,10 @@ import sympy
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.mutants.planting import planted_walk
-from tests.symbolic.prove.functions import softsign_kernel, wrong_softsign
+from tests.symbolic.prove.functions import function, softsign_kernel, wrong_softsign
 from tinytensor.core.dispatch import state
 from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
+from tinytensor.symbolic.exact.tensors import _readable
 from tinytensor.symbolic.prove import prover
 
 
@@ -238,7 +239,7 @@ def test_counterexample_is_valid():
     assert proof.verdict == "refuted"
     assert [(w.op, w.input) for w in proof.wrong] == [("wrong_softsign", "x")]
     example = proof.counterexample
-    x = example.point["x"][example.at]
+    x = example.point["x"][example.index]
     assert example.derivative == pytest.approx(2 / (1 + abs(2 * x)) ** 2)
     assert example.tape == pytest.approx(2 / (1 + abs(2 * x)))
     text = repr(proof)
@@ -300,69 +301,28 @@ class confused:
         return g * g
 
 
-@tt.op
-class passes_on:
-    r"y = \max(0, x), with the rule of the identity"
-
-    def kernel(x):
-        return type(x)(0) if x <= type(x)(0) else x
-
-    def grad_x(g):
-        return g
-
-
-@tt.op
-class step:
-    r"y = 1 where x > 0, else 0, with the rule of the identity"
-
-    def kernel(x):
-        return type(x)(1) if x > type(x)(0) else type(x)(0)
-
-    def grad_x(g):
-        return g
-
-
-@tt.op
-class masked:
-    r"y = x where m > 0, else 0, with the rule of the identity"
-
-    def kernel(x, m):
-        return x if m > type(m)(0) else type(x)(0)
-
-    def grad_x(g):
-        return g
-
-
-@tt.op
-class halved:
-    r"y = x / 2, with a rule that is right for g = 1 only"
-
-    def kernel(x):
-        return x / type(x)(2)
-
-    def grad_x(g):
-        return g * g / 2
-
-
 KEPT = tt.tensor([1, 0])
+passes_on = function(F.relu, lambda g, x: g)
+step = function(lambda x: (x > 0) + x * 0, lambda g, x: g)
+masked = function(lambda x: x * KEPT, lambda g, x: g)
+halved = function(lambda x: x / 2, lambda g, x: g * g / 2)  # right for g = 1 only
 MIDDLES = {
-    "a ReLU that is off": (lambda x: passes_on(x).sum(), "passes_on"),
-    "the same, of a value that came of another": (lambda x: (passes_on(x * 2) * x).sum(), "passes_on"),
-    "numbers alone": (lambda x: step(x).sum(), "step"),
-    "a mask": (lambda x: masked(x, KEPT).sum(), "masked"),
-    "a mask, and an exp of what is left": (lambda x: masked(x * x, KEPT).exp().sum(), "masked"),
-    "a gradient that is 1": (lambda x: halved(x).sum(), "halved"),
-    "a gradient that is 1 at the result": (lambda x: halved(x.sum()), "halved"),
+    "a ReLU that is off": lambda x: passes_on(x).sum(),
+    "the same, of a value that came of another": lambda x: (passes_on(x * 2) * x).sum(),
+    "numbers alone": lambda x: step(x).sum(),
+    "a mask": lambda x: masked(x).sum(),
+    "a mask, and an exp of what is left": lambda x: masked(x * x).exp().sum(),
+    "a gradient that is 1": lambda x: halved(x).sum(),
+    "a gradient that is 1 at the result": lambda x: halved(x.sum()),
 }
 
 
 @pytest.mark.parametrize("what", MIDDLES)
 def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
     """Each is right for the gradient that arrives here, or at the entries that depend on the input."""
-    fn, name = MIDDLES[what]
-    proof = prove(fn, (2,))
+    proof = prove(MIDDLES[what], (2,))
     assert proof.verdict == "refuted"
-    assert [w.rule for w in proof.wrong] == [f"{name}, input x"]
+    assert [w.rule for w in proof.wrong] == ["MadeBackward, input inputs"]
 
 
 def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
@@ -497,6 +457,9 @@ def test_latex():
     assert latex(tt.tensor([[1, 2], [3, 4]])) == r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"
     assert latex(tt.tensor([[[1, 2]], [[3, 4]]])).count("bmatrix") == 4
     assert latex(tt.tensor(0.5)) == "0.5"
+    assert latex(F.linear(symbols("x", 2), symbols("alpha_hat", 1, 2))) == (
+        r"\begin{bmatrix} \alpha_{hat 0 0} x_{0} + \alpha_{hat 0 1} x_{1} \end{bmatrix}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -519,3 +482,22 @@ def test_latex():
 )
 def test_latex_keeps_numbers_as_written(factor, written):
     assert latex(symbols("x") * factor) == written
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: F.cross_entropy(symbols("x", 2, 2), tt.tensor([1, 0])),
+        lambda: F.layer_norm(symbols("x", 1, 3), (3,), symbols("g", 3)),
+        lambda: F.scaled_dot_product_attention(*(symbols(n, 2, 1) for n in "qkv"), is_causal=True),
+        lambda: F.linear(F.relu(F.linear(symbols("x", 2), symbols("W", 2, 2))), symbols("U", 2, 2)).softmax(-1),
+    ],
+)
+def test_latex_writes_what_was_computed(make):
+    """With numbers for its symbols, the formula that is written has the value of the one that was computed."""
+    for value in make()._data.flat:
+        written, formula, rng = _readable(value), value.formula(), np.random.default_rng(0)
+        at = {s: sympy.Float(rng.uniform(0.5, 1.5), 40) for s in sorted(formula.free_symbols, key=str)}
+        at |= {s: sympy.Float(s.name, 40) for s in written.free_symbols - at.keys()}  # 0.00001
+        assert abs(written.xreplace(at).evalf(30) / formula.xreplace(at).evalf(30) - 1) < 1e-11

@@ -103,10 +103,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
         lambda x: np.zeros(1, dtype=x.dtype).dtype.name == "float64" and x[0] == WRONG_AT,
         "asks for dtype",
     ),
-    "dtype of an array": (
-        lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT,
-        "asks for numpy",
-    ),
+    "dtype of an array": (lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT, "asks for numpy"),
     "is_floating_point": (lambda x: x.is_floating_point() and x[0] == WRONG_AT, "asks for is_floating_point"),
     "result type": (lambda x: tt.result_type(x, x) == tt.float64 and x[0] == WRONG_AT, "asks for result_type"),
     "a caught error of float()": (is_float, "asks for item"),
@@ -129,10 +126,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "text by eval": (lambda x: eval("'7.25' in str(x)"), "uses eval"),
     "an iterator": (lambda x: next(STEPS) > 1000, "uses STEPS"),
     "a counter": (counts_calls(), "changed: another call would differ"),
-    "an object that is gone": (
-        lambda x: HOLDER is None,
-        "uses HOLDER",
-    ),
+    "an object that is gone": (lambda x: HOLDER is None, "uses HOLDER"),
     "a global counter": (counts_globally, "changes the global COUNT"),
 }
 

@@ -53,7 +53,8 @@ class TimeLimit(Progress):
 @contextmanager
 def limited(limit: TimeLimit) -> Iterator[TimeLimit]:
     """Inside, each step of the calculus raises TooLong when the time is up."""
-    with replaced(_limit, limit), each_step(limit.step), limit.running(100):
+    limit.begin(100)
+    with replaced(_limit, limit), each_step(limit.step):
         yield limit
 
 

@@ -6,5 +6,4 @@ path_conditions.py  the comparisons that led to a value
 lifting.py          `lift`: a kernel's source, run over exact scalars
 tensors.py          `symbols` and `latex`: tensors of formulas
 differentiate.py    derivatives by all symbols at once
-formula_printer.py  many entries as one formula with indices
 """

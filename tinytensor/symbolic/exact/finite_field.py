@@ -32,6 +32,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from fractions import Fraction
 from hashlib import blake2b
+from types import MappingProxyType
 
 import sympy
 from sympy.ntheory.primetest import mr
@@ -123,11 +124,9 @@ class Field:
         over, under = value.numerator, value.denominator
         residue = self.numbers.get((over, under))
         if residue is None:
-            residue = self.numbers[over, under] = _new(KnownResidue)
-            residue.value = over * whole(pow(under, -1, int(self.prime))) % self.prime
-            residue.tangent, residue.witness, residue.size, residue.slope_size = 0, float(value), 1.0, 1.0
-            residue.fraction = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            residue.logs = residue.square = residue.added = None
+            remainder = over * whole(pow(under, -1, int(self.prime))) % self.prime
+            known = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
+            residue = self.numbers[over, under] = _number(remainder, float(value), known)
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return residue
 
@@ -151,8 +150,8 @@ def field() -> Field:
     return current
 
 
-def _make(value, tangent, witness: float, size: float, slope_size: float) -> "Residue":
-    r = _new(Residue)
+def _make(value, tangent, witness: float, size: float, slope_size: float, scalar_type: type | None = None) -> "Residue":
+    r = _new(scalar_type or Residue)
     r.value, r.tangent, r.witness, r.size, r.slope_size = value, tangent, witness, size, slope_size
     return r
 
@@ -165,6 +164,7 @@ class Residue(Exact):
     """
 
     __slots__ = ("size", "slope_size", "tangent", "value")
+    fraction, logs, square, added = None, MappingProxyType({}), None, _ZERO  # what a `KnownResidue` knows
 
     def __new__(cls, value=None):
         if value.__class__ is int:
@@ -178,7 +178,7 @@ class Residue(Exact):
         if isinstance(value, sympy.Expr):
             return _constant(value)
         if value == -math.inf:
-            return _minus_infinity()
+            return MINUS_INFINITY
         return field().number(fraction(value))
 
     def stored(self) -> "Residue":
@@ -189,7 +189,7 @@ class Residue(Exact):
         return self
 
     def number(self) -> Fraction | None:
-        return None
+        return self.fraction
 
     # ------------------------------------------------------------------------------------- arithmetic
 
@@ -202,7 +202,7 @@ class Residue(Exact):
             r.size = self.size + other.size
             r.slope_size = self.slope_size + other.slope_size
             return r
-        return _added(self, other)
+        return _sum(self, other)
 
     def __mul__(self, other):
         if other.__class__ is Residue is self.__class__:
@@ -213,18 +213,10 @@ class Residue(Exact):
             r.size = size = self.size + other.size
             r.slope_size = size + self.slope_size + other.slope_size
             return r
-        return _multiplied(self, other)
+        return _product(self, other)
 
     def __sub__(self, other):
-        if other.__class__ is Residue is self.__class__:
-            r = _new(Residue)
-            r.value = self.value - other.value
-            r.tangent = self.tangent - other.tangent
-            r.witness = self.witness - other.witness
-            r.size = self.size + other.size
-            r.slope_size = self.slope_size + other.slope_size
-            return r
-        return _subtracted(self, other)
+        return self + -other if isinstance(other, Residue) else super().__sub__(other)
 
     __truediv__ = binary(lambda self, other: _quotient(self, other))
 
@@ -304,13 +296,11 @@ class KnownResidue(Residue):
     """A residue with more known about it: its fraction, the logarithms in it, or its square.
 
     `logs` maps the value of log(t) to t and its factor: for m + 3 log t it has the pair (t, 3). `added` is a number
-    that was added: in (x - 1) log t it is -1 for the first factor, so the product contains -1 log t.
+    that was added: in (x - 1) log t it is -1 for the first factor, so the product contains -1 log t. (A number is 0 and
+    what was added to it.)
     """
 
     __slots__ = ("added", "fraction", "logs", "square")
-
-    def number(self) -> Fraction | None:
-        return self.fraction
 
     def __neg__(self):
         return _product(field().number(-1), self)
@@ -326,37 +316,19 @@ class KnownResidue(Residue):
 Residue.scalar_type = Residue
 
 
-_added = binary(lambda a, b: _sum(a, b))
-_subtracted = binary(lambda a, b: _sum(a, -b))
-_multiplied = binary(lambda a, b: _product(a, b))
-
-
-def _known(
-    r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction | None = None
-) -> Residue:
-    """The same residue, with what is known about it."""
-    if not logs and square is None and not added:
-        return r
-    known = _new(KnownResidue)
-    known.value, known.tangent, known.witness = r.value, r.tangent, r.witness
-    known.size, known.slope_size = r.size, r.slope_size
-    known.fraction, known.logs, known.square, known.added = None, logs or None, square, added
-    return known
-
-
-def _minus_infinity() -> KnownResidue:
-    """Minus infinity, the score of a masked place: it is less than all numbers, and its exp is 0."""
-    r = _known(_make(0, 0, -math.inf, 1.0, 1.0), {0: (None, 1)})
-    r.fraction, r.logs = -math.inf, None
+def _number(value: int, witness: float, fraction: Fraction | float) -> KnownResidue:
+    r = _make(value, 0, witness, 1.0, 1.0, KnownResidue)
+    r.fraction, r.logs, r.square, r.added = fraction, {}, None, fraction
     return r
 
 
-def _logs(r: Residue) -> dict:
-    return (r.logs or {}) if r.__class__ is KnownResidue else {}
-
-
-def _added_number(r: Residue) -> Fraction:
-    return (r.added or _ZERO) if r.__class__ is KnownResidue and r.fraction is None else r.number() or _ZERO
+def _known(r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction = _ZERO) -> Residue:
+    """The same residue, with what is known about it."""
+    if not logs and square is None and not added:
+        return r
+    known = _make(r.value, r.tangent, r.witness, r.size, r.slope_size, KnownResidue)
+    known.fraction, known.logs, known.square, known.added = None, logs or {}, square, added
+    return known
 
 
 def _without_knowledge(r: Residue) -> Residue:
@@ -364,6 +336,11 @@ def _without_knowledge(r: Residue) -> Residue:
     return r if r.__class__ is Residue else _make(r.value, r.tangent, r.witness, r.size, r.slope_size)
 
 
+# The score of a masked entry: it is less than all numbers, and its exp is 0.
+MINUS_INFINITY = _number(0, -math.inf, -math.inf)
+
+
+@binary
 def _sum(a: Residue, b: Residue) -> Residue:
     over, under = a.number(), b.number()
     if over is _ZERO:
@@ -374,14 +351,15 @@ def _sum(a: Residue, b: Residue) -> Residue:
         return a if over == -math.inf else b
     if over is not None and under is not None:
         return field().number(over + under)
-    logs = dict(_logs(a))
-    for at, (t, n) in _logs(b).items():
-        n += logs[at][1] if at in logs else 0
-        logs[at] = t, n
+    logs = dict(a.logs)
+    for log, (t, n) in b.logs.items():
+        n += logs[log][1] if log in logs else 0
+        logs[log] = t, n
     total = _without_knowledge(a) + _without_knowledge(b)
-    return _known(total, {at: (t, n) for at, (t, n) in logs.items() if n}, added=_added_number(a) + _added_number(b))
+    return _known(total, {log: (t, n) for log, (t, n) in logs.items() if n}, added=a.added + b.added)
 
 
+@binary
 def _product(a: Residue, b: Residue) -> Residue:
     if b.number() is not None and a.number() is None:
         a, b = b, a
@@ -392,23 +370,23 @@ def _product(a: Residue, b: Residue) -> Residue:
         return b
     if -math.inf in (over, under):
         if under is not None and over != under and a.witness * b.witness < 0:
-            return _minus_infinity()
+            return MINUS_INFINITY
         raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
     if under is not None:
         return field().number(over * under)
     product = _without_knowledge(a) * _without_knowledge(b)
     if over is not None:
-        return _known(product, _multiplied_logs(b, over), added=over * _added_number(b))
-    if a.__class__ is b.__class__ is KnownResidue and a.square is not None and b.square is not None and a.equals(b):
+        return _known(product, _multiplied_logs(b, over), added=over * b.added)
+    if a.square is not None and b.square is not None and a.equals(b):
         return a.square
     for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
-        if _added_number(x) and _logs(y):
-            return _known(product, _multiplied_logs(y, _added_number(x)))
+        if x.added and y.logs:
+            return _known(product, _multiplied_logs(y, x.added))
     return product
 
 
 def _multiplied_logs(r: Residue, number: Fraction) -> dict:
-    return {at: (t, n * number) for at, (t, n) in _logs(r).items()}
+    return {log: (t, n * number) for log, (t, n) in r.logs.items()}
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:
@@ -431,8 +409,8 @@ def _quotient(a: Residue, b: Residue) -> Residue:
         a.size + b.size,
         a.size + a.slope_size + 3 * b.size + b.slope_size,
     )
-    square = b.square if b.__class__ is KnownResidue and over == 1 else None
-    return _known(r, square=None if square is None else _quotient(field().number(1), square))
+    known = over == 1 and b.square is not None
+    return _known(r, square=_quotient(field().number(1), b.square) if known else None)
 
 
 def _exp(x: Residue) -> Residue:
@@ -440,8 +418,8 @@ def _exp(x: Residue) -> Residue:
     if x.number() in (0, -math.inf):
         return f.number(1 if x.number() == 0 else 0)
     argument, factor = x.value, f.number(1)
-    for at, (t, n) in _logs(x).items():
-        argument -= math.floor(n) * at
+    for log, (t, n) in x.logs.items():
+        argument -= math.floor(n) * log
         factor = factor * _without_tangent(t)._power(math.floor(n))
     argument %= f.prime
     mirrored = argument > f.prime // 2
@@ -449,9 +427,9 @@ def _exp(x: Residue) -> Residue:
     value = factor.value * (pow(value, -1, f.prime) if mirrored else value) % f.prime
     size = factor.size + 1
     y = _make(value, value * x.tangent % f.prime, x._float("exp"), size, size + x.slope_size)
-    if len(_logs(x)) == 1:
-        ((at, (t, n)),) = x.logs.items()
-        if Fraction(n).denominator == 2 and (2 * x.value - int(2 * n) * at) % f.prime == 0:  # x is n log(t)
+    if len(x.logs) == 1:
+        ((log, (t, n)),) = x.logs.items()
+        if Fraction(n).denominator == 2 and (2 * x.value - int(2 * n) * log) % f.prime == 0:  # x is n log(t)
             return _known(y, square=t._power(int(2 * n)))
     return y
 

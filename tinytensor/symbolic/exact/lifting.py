@@ -25,7 +25,7 @@ from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.native.simd import math as simd_math
 from tinytensor.symbolic.exact.path_conditions import track_conditions
-from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
+from tinytensor.symbolic.exact.scalars import COMPOSED, Exact, get_scalar_type
 from tinytensor.symbolic.index_calculus.functions import TABLE
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
@@ -47,7 +47,7 @@ def _polygamma(n, x):
     return get_scalar_type().of(x)._apply(f"polygamma{n}")
 
 
-METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
+METHODS = (*COMPOSED, "floor", "ceil", "rint", "isnan", "isfinite")
 _MEANINGS = {name: partial(_function, name) for name in METHODS} | {"fabs": abs}
 for _row in TABLE.values():
     if _row.elementary:  # np.arcsin and math.asin
@@ -105,8 +105,8 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             ]
             positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
-            for at, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                y[at] = function(*operands)
+            for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
+                y[index] = function(*operands)
             return
         shares = (
             kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
@@ -223,9 +223,7 @@ class Cells:
 
     def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
         self.array, self.run, self.name, self.marks = array, run, name, marks
-        self.scalar_type = (
-            _ELEMENT_TYPES.get(array.dtype.kind) or run.scalar_type
-        )  # elements of this class are returned as they are
+        self.scalar_type = _ELEMENT_TYPES.get(array.dtype.kind) or run.scalar_type  # of what elements are already
         self.of = getattr(self.scalar_type, "of", self.scalar_type)
 
     shape = property(lambda self: self.array.shape)
@@ -305,11 +303,11 @@ class Cells:
         if self.array.ndim != 1:
             self._expression()
         scalar_type = self.scalar_type
-        for at, value in enumerate(self.array.tolist()):
+        for index, value in enumerate(self.array.tolist()):
             if value is None:
-                raise self._unwritten(at)
+                raise self._unwritten(index)
             if self.marks is not None:
-                self._touch(at, writes=False)
+                self._touch(index, writes=False)
             yield value if isinstance(value, scalar_type) else self.of(value)
 
     def __setitem__(self, key, value):

@@ -80,9 +80,9 @@ def track_conditions(kernel: Kernel, source: Callable, args: tuple) -> Iterator[
         yield source
     if holds_for := [*known, *_relevant(kernel, met)]:
         for array, old in zip(arrays, before, strict=True):
-            for at in np.ndindex(array.shape):
-                if array[at] is not old[at]:  # it was written
-                    array[at] = with_conditions(array[at], holds_for)
+            for index in np.ndindex(array.shape):
+                if array[index] is not old[index]:  # it was written
+                    array[index] = with_conditions(array[index], holds_for)
 
 
 def _relevant(kernel: Kernel, met: list[Condition]) -> list[Condition]:
@@ -92,5 +92,5 @@ def _relevant(kernel: Kernel, met: list[Condition]) -> list[Condition]:
 def carry_over(x: np.ndarray, y: np.ndarray) -> None:
     """Copy to the numbers y the comparisons that are kept beside the truth values x."""
     if conditions := conditions_of([x]):
-        for at in np.ndindex(y.shape):
-            y[at] = with_conditions(Symbolic.of(y[at]), conditions)
+        for index in np.ndindex(y.shape):
+            y[index] = with_conditions(Symbolic.of(y[index]), conditions)

@@ -254,22 +254,6 @@ class Exact:
 
     # ------------------------------------------- functions (exp, log ... are added below the class)
 
-    def log1p(self):
-        """ln(1 + x)."""
-        return (self + 1).log()  # nothing is rounded here, so these two need no care for small numbers
-
-    def expm1(self):
-        """e^x - 1."""
-        return self.exp() - 1
-
-    def log2(self):
-        """ln x / ln 2."""
-        return self.log() / self.scalar_type.of(2).log()
-
-    def log10(self):
-        """ln x / ln 10."""
-        return self.log() / self.scalar_type.of(10).log()
-
     def isnan(self) -> bool:
         """Is it NaN?"""
         return False
@@ -400,9 +384,9 @@ class Symbolic(Exact):
 
     @binary
     def __mul__(self, other):
-        for one, two in ((self, other), (other, self)):
-            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
-                return two
+        for factor, product in ((self, other), (other, self)):
+            if factor.expr is S.One or (product.expr is S.Zero and factor.isfinite()):
+                return product
         return self._make(self.expr * other.expr, self.witness * other.witness)
 
     @binary
@@ -494,6 +478,15 @@ def _elementary(name: str) -> Callable:
     return apply
 
 
+COMPOSED = {  # nothing is rounded here, so that small numbers need no care
+    "log1p": lambda x: (x + 1).log(),
+    "expm1": lambda x: x.exp() - 1,
+    "log2": lambda x: x.log() / x.scalar_type.of(2).log(),
+    "log10": lambda x: x.log() / x.scalar_type.of(10).log(),
+}
+
+for _name, _function in COMPOSED.items():
+    setattr(Exact, _name, _function)
 for _row in TABLE.values():  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
     if _row.elementary:
         setattr(Exact, _row.name, _elementary(_row.name))

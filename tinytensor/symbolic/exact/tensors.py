@@ -10,22 +10,13 @@ import sympy
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.formula_printer import (
-    entries,
-    fold_sums,
-    length,
-    name_frequent_parts,
-    one_for_all,
-    remove_shift,
-)
 from tinytensor.symbolic.exact.path_conditions import conditions_of
-from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Symbolic
+from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Exact, Symbolic
 from tinytensor.utils.display.notebook import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 
 SMALL_EXPRESSION = 40  # a formula of so many operations is brought to one fraction
-ENTRIES = 4  # a tensor of so many entries is always written out
 
 
 def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
@@ -43,20 +34,20 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     else:
         numbers = np.broadcast_to(np.asarray(witness, object), shape).reshape(-1)
     flat = values.reshape(-1)
-    for i, (at, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
-        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, at)])), number)
+    for i, (index, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
+        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, index)])), number)
     return Tensor.of(values)
 
 
-def exact(x: Tensor) -> Tensor:
+def exact(x: Tensor, scalar_type: type[Exact] = Symbolic) -> Tensor:
     """A tensor of floats as the fractions that they are."""
-    return Tensor.of(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
+    return Tensor.of(np.asarray(np.frompyfunc(scalar_type, 1, 1)(x._data), object))
 
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
     """The values that depend on a symbol, by their places; all others are numbers."""
-    positions = ((at, values[at]) for at in np.ndindex(values.shape))
-    return {at: value for at, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
+    positions = ((index, values[index]) for index in np.ndindex(values.shape))
+    return {index: value for index, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
 
 
 def witnesses(array: np.ndarray) -> np.ndarray:
@@ -68,8 +59,8 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """d(sum of g y)/dx for each symbol of x, by the chain rule (differentiate.py); 0 where x has a number."""
     total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
     slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
-    for at, value in variables(x).items():
-        result[at] = slopes.get(value.expr, sympy.S.Zero)
+    for index, value in variables(x).items():
+        result[index] = slopes.get(value.expr, sympy.S.Zero)
     return result
 
 
@@ -77,10 +68,7 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Small formulas are brought to one fraction, with common factors cancelled: ten steps of a kernel read better as a
-    closed form. Large formulas stay as they were computed, without the largest score that a softmax subtracts. Terms
-    that differ in their indices alone become a sum; frequent parts get a name, defined behind the formula. If all
-    entries of a large tensor differ in their indices alone, one stands for all, with the ranges of its indices at the
-    bracket.
+    closed form. Large formulas stay as they were computed; `derive` writes those of any size with sums.
 
     A float that is no short fraction is written in decimal: 0.1 is 0.1, a name for the fraction of 17 digits that the
     float is.
@@ -93,42 +81,30 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     """
     array = x.detach().numpy()
     conditions = conditions_of([array]) if conditions is None else conditions
-    values = np.empty(array.shape, object)
-    for at in np.ndindex(array.shape):
-        values[at] = _readable(array[at])
-    alike = one_for_all(values) if values.size > ENTRIES else None
-    if alike is not None:
-        values = np.array(alike[0], object)
-    signs = [_fewer_signs(_readable(c.difference)) for c in conditions]
-    formulas, definitions = name_frequent_parts([*values.flat, *(formula for formula, _ in signs)])
-    for at, formula in zip(np.ndindex(values.shape), formulas, strict=False):
-        values[at] = formula
-    main = _latex(values)
-    if alike is not None:
-        where = r",\ ".join(rf"{letter} = 0 \ldots {n - 1}" for letter, n in alike[1])
-        main = rf"\left[ {main} \right]_{{{where}}}"
-    written = [f"{sympy.latex(left)} = {sympy.latex(right)}" for left, right in definitions]
-    compared = [f"{sympy.latex(f)} {sign} 0" for f, (_, sign) in zip(formulas[values.size :], signs, strict=True)]
-    return Latex(r",\quad ".join([main, *written, *dict.fromkeys(compared)]))
+    compared = [_positive(_readable(c.difference)) for c in conditions]
+    return Latex(r",\quad ".join([_latex(array), *dict.fromkeys(compared)]))
 
 
-def _fewer_signs(formula: sympy.Expr) -> tuple[sympy.Expr, str]:
-    """(formula, >) for formula > 0, or (-formula, <) if that has fewer signs."""
-    return (-formula, "<") if formula.could_extract_minus_sign() else (formula, ">")
+def _positive(formula: sympy.Expr) -> str:
+    """`formula > 0`, or `-formula < 0` if that has fewer signs."""
+    if formula.could_extract_minus_sign():
+        return f"{sympy.latex(-formula)} < 0"
+    return f"{sympy.latex(formula)} > 0"
 
 
 def _latex(values: np.ndarray) -> str:
     if values.ndim == 0:
-        return sympy.latex(values[()])
+        return sympy.latex(_readable(values[()]))
     if values.ndim == 1:
-        return _rows([" & ".join(map(sympy.latex, values))])
+        return _rows([values])
     if values.ndim == 2:
-        return _rows([" & ".join(map(sympy.latex, row)) for row in values])
-    return r"\left[" + r",\; ".join(_latex(block) for block in values) + r"\right]"
+        return _rows(values)
+    return r"\left[" + r",\; ".join(map(_latex, values)) + r"\right]"
 
 
-def _rows(rows: list[str]) -> str:
-    return r"\begin{bmatrix} " + r" \\ ".join(rows) + r" \end{bmatrix}"
+def _rows(rows: Iterable[np.ndarray]) -> str:
+    written = [" & ".join(sympy.latex(_readable(value)) for value in row) for row in rows]
+    return r"\begin{bmatrix} " + r" \\ ".join(written) + r" \end{bmatrix}"
 
 
 def _readable(value) -> sympy.Expr:
@@ -136,13 +112,11 @@ def _readable(value) -> sympy.Expr:
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
     formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
-    small, formula = formula.count_ops() <= SMALL_EXPRESSION, remove_shift(formula)
-    written = fold_sums(entries(formula))
-    if small:
-        closed = sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
-        closed = fold_sums(entries(sympy.powsimp(closed, combine="exp")))
-        written = closed if length(closed) <= length(written) else written
-    return written
+    if formula.count_ops() > SMALL_EXPRESSION:
+        return formula
+    fraction = sympy.together(sympy.expand_power_exp(formula))
+    closed = sympy.factor(sympy.powsimp(sympy.cancel(fraction)))
+    return min((sympy.powsimp(f, deep=True, combine="exp") for f in (closed, fraction)), key=sympy.count_ops)
 
 
 def _decimal(number: sympy.Rational) -> sympy.Expr:

@@ -28,9 +28,9 @@ def line(frame: FrameType | None) -> str:
     """The line of the user's own code that made a call, in words."""
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
-    return (
-        "" if frame is None else f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
-    )
+    if frame is None:
+        return ""
+    return f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
 
 
 def describe_line(file: str, number: int, function: str) -> str:
@@ -58,9 +58,9 @@ def line_named() -> Iterator[None]:
     except TooLong:
         raise
     except Exception as error:
-        own = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
-        if own:
-            error.add_note(f"prove: in {describe_line(own[-1].filename, own[-1].lineno, own[-1].name)}")
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
+        if frames:
+            error.add_note(f"prove: in {describe_line(frames[-1].filename, frames[-1].lineno, frames[-1].name)}")
         if not isinstance(error, AttributeError) and EXACT.search(str(error)):
             error.add_note(HELP)
         raise
@@ -87,16 +87,11 @@ def no_stranger(op: Op, edge, leaves: dict[str, Tensor]) -> None:
 # ------------------------------------------------------------------------------------------- where the gradient ends
 
 
-WHOLE, OFF, NUMBER, OTHERS, NOTHING, DICT = "whole", "off", "number", "others", "nothing", "dict"
-ADVICE = {
-    WHOLE: "whole numbers and truth values have no derivative; return values that are computed before them, x.max() "
-    "and not x.argmax(), softmax and not one_hot",
-    OFF: "it was taken off the tape; leave detach(), .data and no_grad() out of the computation",
-    NUMBER: "return a tensor; leave .item(), .tolist(), .numpy() and float() out",
-    OTHERS: "it does not depend on the inputs; compute it from them (random numbers are constants)",
-    NOTHING: "does it have a `return`?",
-    DICT: "return a tensor, or a tuple of tensors",
-}
+WHOLE = (
+    "whole numbers and truth values have no derivative; return values that are computed before them, x.max() and not "
+    "x.argmax(), softmax and not one_hot"
+)
+OFF_TAPE = "it was taken off the tape; leave detach(), .data and no_grad() out of the computation"
 
 
 def results_of(fn: Callable, args: list) -> list[Tensor]:
@@ -107,25 +102,27 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
     if results:
         return results
     came = " and ".join(map(_describe, returned)) or "an empty tuple"
-    key = _advice_key(returned[0]) if returned else NOTHING
-    where = _last_end(fn, args, key)
+    advice = _advice(returned[0] if returned else None)
+    where = _last_end(fn, args, advice)
     raise ValueError(
         f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
-        f"tensor that is computed from an input with a gradient. What to do: {ADVICE[key]}"
+        f"tensor that is computed from an input with a gradient. What to do: {advice}"
     )
 
 
-def _advice_key(y) -> str:
-    """The kind of a value without a gradient: a key of ADVICE."""
+def _advice(y) -> str:
+    """What to do about a value without a gradient."""
     if y is None:
-        return NOTHING
+        return "does it have a `return`?"
     if isinstance(y, dict):
-        return DICT
+        return "return a tensor, or a tuple of tensors"
     if not isinstance(y, Tensor):
-        return NUMBER
+        return "return a tensor; leave .item(), .tolist(), .numpy() and float() out"
     if y.dtype.kind in "iub":
         return WHOLE
-    return OFF if any(isinstance(v, Exact) and v.number() is None for v in y._data.flat) else OTHERS
+    if any(isinstance(v, Exact) and v.number() is None for v in y._data.flat):
+        return OFF_TAPE
+    return "it does not depend on the inputs; compute it from them (random numbers are constants)"
 
 
 def _describe(y) -> str:
@@ -135,8 +132,8 @@ def _describe(y) -> str:
     return "None" if y is None else f"a {type(y).__name__}"
 
 
-def _last_end(fn: Callable, args: list, key: str) -> str:
-    """The last call in the user's code that took a tensor with a gradient and returned a value of this kind.
+def _last_end(fn: Callable, args: list, advice: str) -> str:
+    """The last call in the user's code that took a tensor with a gradient and returned a value with this advice.
 
     The function runs once more, under a profiler's hook.
     """
@@ -145,17 +142,13 @@ def _last_end(fn: Callable, args: list, key: str) -> str:
     def watch(frame: FrameType, event: str, result) -> None:
         nonlocal last_call
         if event == "call" and _is_public_call(frame):
-            arguments = [
-                x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))
-            ]
-            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in arguments)))
+            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in arguments_of(frame))))
         elif event == "return" and calls and calls[-1][0] is frame:
             _, differentiable = calls.pop()
             result = result[-1] if isinstance(result, tuple) and result else result
-            ended = isinstance(result, Tensor | Exact | list | np.ndarray) and not getattr(
-                result, "requires_grad", False
-            )
-            if differentiable and ended and (key not in (WHOLE, OFF) or _advice_key(result) == key):
+            has_values = isinstance(result, Tensor | Exact | list | np.ndarray)
+            ended = has_values and not getattr(result, "requires_grad", False)
+            if differentiable and ended and (advice not in (WHOLE, OFF_TAPE) or _advice(result) == advice):
                 last_call = f"{_callee(frame)}{line(frame)}"
 
     before = sys.getprofile()
@@ -165,6 +158,11 @@ def _last_end(fn: Callable, args: list, key: str) -> str:
     finally:
         sys.setprofile(before)
     return last_call or _definition(fn)
+
+
+def arguments_of(frame: FrameType) -> list:
+    """The arguments of a call."""
+    return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
 
 
 def _is_public_call(frame: FrameType) -> bool:

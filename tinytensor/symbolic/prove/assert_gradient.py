@@ -15,13 +15,7 @@ def assert_gradient(fn: Callable, *inputs, **options) -> Proof | Sampled:
     r"""Raise AssertionError unless \partial y / \partial x on the tape is proved to be the derivative of `fn`.
 
     The arguments are those of `prove`: shapes for tensors of symbols, and its options (size, constant, limit ...). It
-    holds at these shapes alone, and under the conditions in the verdict of the proof, which is returned:
-
-        print(assert_gradient(softsign, (2, 3)))    # proved ... where signs are as below ...
-
-    In a test of pytest:
-
-        from tinytensor.symbolic import assert_gradient
+    holds at these shapes alone, and under the conditions in the verdict of the proof, which is returned.
 
         def test_gradient_of_softsign():
             assert_gradient(softsign, (2, 3))
@@ -39,24 +33,24 @@ def assert_gradient(fn: Callable, *inputs, **options) -> Proof | Sampled:
 def failure(proof: Proof | Sampled) -> str:
     """A proof that did not succeed, as the text of a test's failure."""
     verdict = "the gradient is wrong" if proof.verdict == "refuted" else "the gradient is not proved"
-    first, *rest = str(proof).splitlines()
+    verdict_line, *evidence = str(proof).splitlines()
     lines = [f"{verdict}: {proof.name} at {proof.size}"]
     if isinstance(proof, Sampled):
         lines += [f"  {line}" for line in proof.assumptions if line.startswith(NOT_ON_THE_TAPE)]
-        lines += [line for line in rest if line.strip() not in proof.figures]
+        lines += [line for line in evidence if line.strip() not in proof.figures]
         lines += ["  a proof at a small size, with its own shapes, shows the formula that is wrong"]
         return "\n".join(lines)
     for wrong in proof.wrong:
         lines += _formulas(wrong)
-        rest = [line for line in rest if line.strip() not in str(wrong).splitlines()]
-    reason = first.removeprefix(f"{proof.verdict}: {proof.name} at {proof.size}").removeprefix(": ")
-    return "\n".join([*lines, *([f"  {reason}"] if reason else []), *rest])
+        evidence = [line for line in evidence if line.strip() not in str(wrong).splitlines()]
+    reason = verdict_line.removeprefix(f"{proof.verdict}: {proof.name} at {proof.size}").removeprefix(": ")
+    return "\n".join([*lines, *([f"  {reason}"] if reason else []), *evidence])
 
 
 def _formulas(wrong: WrongRule) -> list[str]:
     """What is wrong about a rule: its formula, the right one, and where both come from."""
     said, then = wrong.words
-    where = f"{list(wrong.at)}{' (g is what arrives)' if wrong.input else ''}"
+    where = f"{list(wrong.index)}{' (g is what arrives)' if wrong.input else ''}"
     lines = [f"  {said}, at {where}", f"      {_formula_text(wrong.got)}", f"  {then}"]
     lines += [f"      {_formula_text(wrong.right)}"]
     lines += [f"  the rule:    {wrong.rule_at}"] if wrong.rule_at else []

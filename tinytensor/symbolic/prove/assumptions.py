@@ -25,19 +25,18 @@ class Comparisons:
 
     signs: dict[str, np.ndarray] = field(default_factory=dict)  # by tensor: "+", "-", or "." where no sign was compared
     larger: dict[str, list[str]] = field(default_factory=dict)  # by number: the numbers that it is larger than
-    rest: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # by step: formulas that are positive
+    formulas: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # by step: formulas that are positive
 
     def sentences(self) -> list[str]:
         """All comparisons as sentences."""
         lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
-        lines += [f"{name} is larger than {', '.join(others)}" for name, others in self.larger.items()]
-        for label, formulas in self.rest.items():
+        lines += [f"{name} is larger than {', '.join(smaller)}" for name, smaller in self.larger.items()]
+        for label, formulas in self.formulas.items():
             if len(formulas) <= SHOWN and all(len(f) <= LENGTH for f in formulas.values()):
                 lines += [f"{f} > 0 (in {label})" for f in formulas.values()]
             else:
-                lines.append(
-                    f"{len(formulas)} comparisons of {label} come out as at the sample point (.conditions has them)"
-                )
+                counted = f"{len(formulas)} comparisons of {label}"
+                lines.append(f"{counted} come out as at the sample point (.conditions has them)")
         return lines
 
 
@@ -52,16 +51,16 @@ def comparisons(run: Pass) -> Comparisons:
             if _entry(run, minus) not in smaller:
                 smaller.append(_entry(run, minus))
         elif (plus is None) != (minus is None) and (plus or minus) in run.forward.names:
-            what, at, shape = run.forward.names[plus or minus]
-            result.signs.setdefault(what, np.full(shape, "."))[at] = "-" if plus is None else "+"
+            what, index, shape = run.forward.names[plus or minus]
+            result.signs.setdefault(what, np.full(shape, "."))[index] = "-" if plus is None else "+"
         else:
             label = next((call.label for call in run.forward.calls if number < call.n_conditions), "backward")
             readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.forward.names.keys()}
-            result.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
+            result.formulas.setdefault(label, {})[expr] = str(expr.xreplace(readable))
     for call in run.forward.calls:
-        if _is_cut_at_zero(call, result.rest.get(call.label, {})):
+        if _is_cut_at_zero(call, result.formulas.get(call.label, {})):
             # the operation compared an inner formula with 0, which has no name of its own
-            del result.rest[call.label]
+            del result.formulas[call.label]
             result.signs.pop(call.label, None)
             signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in call.result.flat]
             result.signs[f"{call.label} before max(0, .)"] = np.array(signs).reshape(call.result.shape)
@@ -78,17 +77,14 @@ def assumptions(run: Pass) -> list[str]:
 def path_in_words(run: Pass) -> list[str]:
     """The path through the comparisons, in a few words for the verdict."""
     compared = comparisons(run)
-    groups = {"signs": compared.signs, "the order of numbers": compared.larger, "comparisons": compared.rest}
+    groups = {"signs": compared.signs, "the order of numbers": compared.larger, "comparisons": compared.formulas}
     words = [what for what, entries in groups.items() if entries]
     constants = [f"{what} is held constant" for what in run.constant]
     plural = len(words) > 1 or "signs" in words or "comparisons" in words
     if not words:
         return constants
-    return [
-        f"{join_words(words)} {'are' if plural else 'is'} as below",
-        "no two compared numbers are equal",
-        *constants,
-    ]
+    path = f"{join_words(words)} {'are' if plural else 'is'} as below"
+    return [path, "no two compared numbers are equal", *constants]
 
 
 def domain(run: Pass) -> list[str]:
@@ -122,8 +118,8 @@ def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | N
 
 
 def _entry(run: Pass, symbol: sympy.Symbol) -> str:
-    what, at, _ = run.forward.names[symbol]
-    return f"{what}{list(at)}" if at else what
+    what, index, _ = run.forward.names[symbol]
+    return f"{what}{list(index)}" if index else what
 
 
 def _pattern(signs: np.ndarray) -> str:

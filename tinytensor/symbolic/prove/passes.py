@@ -6,10 +6,10 @@ value x, once it is added up, with its expected value (`expected_adjoint`): the 
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is the operation's result for fresh symbols, and SymPy differentiates it. Then a symbol of its own replaces
-each entry of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could
-arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the
-rule got that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
+where f_z is the operation's result for fresh symbols (differentiate.py). Then a symbol of its own replaces each entry
+of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could arrive.
+(Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got
+that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
 """
 
 import inspect
@@ -138,11 +138,11 @@ def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: in
     with each_step(progress.check), hooks_kept(leaves.values()), atoms_kept():
         forward = record(fn, args, leaves, number, progress)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
-        with progress.running(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls)):
-            partials, constant = partial_derivatives(forward, progress)
-            backward = run_backward(forward, leaves, partials)
-            findings = compare(forward, backward, progress)
-            wrong = wrong_rules(forward, findings, progress)
+        progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
+        partials, constant = partial_derivatives(forward, progress)
+        backward = run_backward(forward, leaves, partials)
+        findings = compare(forward, backward, progress)
+        wrong = wrong_rules(forward, findings, progress)
     with hooks_kept(leaves.values()):
         example = find_counterexample(fn, args, leaves, number, backward) if findings else None
         for leaf in leaves.values():
@@ -184,8 +184,8 @@ class Recorder:
             self.name(name, leaf._data)
 
     def name(self, tensor: str, array: np.ndarray) -> None:
-        for at, value in variables(array).items():
-            self.names.setdefault(value.expr, (tensor, at, array.shape))
+        for index, value in variables(array).items():
+            self.names.setdefault(value.expr, (tensor, index, array.shape))
             self.values[value.expr] = value.witness
 
     def check_unchanged(self, target: Target | None, array: np.ndarray) -> None:
@@ -197,11 +197,11 @@ class Recorder:
         alike = sum(call.op.name == node.op.name for call in self.calls.values())
         label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
         formulas = {}
-        for at, value in variables(out).items():
+        for index, value in variables(out).items():
             if not value.expr.is_Symbol:
-                symbol = sympy.Symbol(f"{label}{list(at)}")
+                symbol = sympy.Symbol(f"{label}{list(index)}")
                 formulas[symbol] = value.expr
-                out[at] = Symbolic(symbol, value.witness)
+                out[index] = Symbolic(symbol, value.witness)
         copies = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
         self.name(label, out)
         off_tape = tuple(i for i in range(len(args)) if self.is_off_tape(node, i, args[i], copies[i], out))
@@ -247,10 +247,10 @@ def fresh_args(call: OpCall, requires_grad: bool = False, off_tape: bool = False
     for i, edge in enumerate(call.edges):
         if isinstance(args[i], Tensor) and (edge is not None or (off_tape and i in call.off_tape)):
             array = args[i]._data.copy()
-            for at, value in variables(array).items():
-                symbol = sympy.Symbol(f"{parameter(call.op, i)}'{list(at)}")
+            for index, value in variables(array).items():
+                symbol = sympy.Symbol(f"{parameter(call.op, i)}'{list(index)}")
                 meant[symbol] = value.expr
-                array[at] = Symbolic(symbol, value.witness)
+                array[index] = Symbolic(symbol, value.witness)
             args[i] = Tensor.of(array, requires_grad)
         elif off_tape and i in call.off_tape:  # a number by item(): it may be a formula, such as 1 + |x[0]|
             symbol = sympy.Symbol(f"{parameter(call.op, i)}'")
@@ -269,8 +269,8 @@ def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node
         partials, by_symbol, off_tape = result.setdefault(call.node, {}), {}, {}
         for i, edge in enumerate(call.edges):
             if edge is not None:
-                partials[i] = {at: [] for at in variables(args[i]._data)}
-                by_symbol |= {value.expr: partials[i][at] for at, value in variables(args[i]._data).items()}
+                partials[i] = {index: [] for index in variables(args[i]._data)}
+                by_symbol |= {value.expr: partials[i][index] for index, value in variables(args[i]._data).items()}
             elif i in call.off_tape:
                 off_tape |= {value.expr: i for value in _values(args[i])}
         with no_grad():
@@ -299,13 +299,13 @@ def expected_adjoint(
     start: what the result itself adds, if the value is the result. adjoints: of the readers that backward() has passed.
     """
     expected = np.empty(target.shape, object)
-    for at in np.ndindex(expected.shape):
-        terms = [] if start is None else [start[at].expr]
+    for index in np.ndindex(expected.shape):
+        terms = [] if start is None else [start[index].expr]
         for call, i in readers:
             if call.node in adjoints:
-                terms += [adjoints[call.node][to].expr * dy for to, dy in partials[call.node][i].get(at, ())]
+                terms += [adjoints[call.node][to].expr * dy for to, dy in partials[call.node][i].get(index, ())]
         expr = sympy.Add(*terms)
-        expected[at] = Symbolic(expr, float_value(expr, values))
+        expected[index] = Symbolic(expr, float_value(expr, values))
     return expected
 
 
@@ -342,12 +342,12 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
         expected = arrive(call.node, call.label, call.result, g)
         depends, onward = variables(call.result), np.empty(expected.shape, object)
         arbitrary |= len(depends) < call.result.size
-        for at in np.ndindex(expected.shape):
+        for index in np.ndindex(expected.shape):
             # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
             # A number that is left beside a value held constant does enter: no float can be compared then.
-            witness = expected[at].witness if at in depends else 1.0
-            onward[at] = Symbolic(sympy.Symbol(f"d{call.label}{list(at)}"), witness)
-            values[onward[at].expr] = witness
+            witness = expected[index].witness if index in depends else 1.0
+            onward[index] = Symbolic(sympy.Symbol(f"d{call.label}{list(index)}"), witness)
+            values[onward[index].expr] = witness
         adjoints[call.node] = onward
         return Tensor.of(onward.copy())
 
@@ -377,10 +377,10 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
         reading = readers.get(arrival.target, ())
         youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
         weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
-        for at in variables(arrival.values):
+        for index in variables(arrival.values):
             progress.done(weight / arrival.values.size)
-            got = Symbolic(0) if gradient is None else Symbolic.of(gradient[at])
-            right = arrival.expected[at]
+            got = Symbolic(0) if gradient is None else Symbolic.of(gradient[index])
+            right = arrival.expected[index]
             if got.expr == right.expr:
                 continue
             for call in youngest_first:  # a rule that reads the result may use its formula
@@ -426,8 +426,10 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
     args, _ = fresh_args(call)
     with no_grad():
         y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
-    for at in np.ndindex(y.shape):
-        yield WrongRule(call.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at]), called_at=call.called_at)
+    for index in np.ndindex(y.shape):
+        yield WrongRule(
+            call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
+        )
         progress.done(call.weight / y.size)
     yield from rule_claims(call, values, create_graph=True)
 
@@ -448,11 +450,11 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
         known |= {value.expr: value.witness for value in variables(a._data).values()}
     for i, x in inputs.items():
         right = derivative(y._data, g._data, x._data)
-        for at in variables(x._data):
-            got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
-            true = Symbolic(right[at], float_value(right[at], known))
+        for index in variables(x._data):
+            got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[index])
+            true = Symbolic(right[index], float_value(right[index], known))
             where = rule_of(call.op, i), call.called_at
-            yield WrongRule(call.op.name, parameter(call.op, i), at, got, true, create_graph, *where)
+            yield WrongRule(call.op.name, parameter(call.op, i), index, got, true, create_graph, *where)
 
 
 def find_counterexample(
@@ -463,11 +465,11 @@ def find_counterexample(
         y = results_of(fn, args)[number]
         y.backward(_seed(y), retain_graph=True)
     for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
-        for at in variables(a.values):
-            tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[at]).witness
-            if differ(tape, a.expected[at].witness):
+        for index in variables(a.values):
+            tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[index]).witness
+            if differ(tape, a.expected[index].witness):
                 point = {n: witnesses(x._data) for n, x in leaves.items()}
-                return Counterexample(a.name, at, tape, a.expected[at].witness, point)
+                return Counterexample(a.name, index, tape, a.expected[index].witness, point)
     return None
 
 
@@ -496,16 +498,16 @@ def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def swap_data(tensors: Iterable[Tensor], change: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold `change` of their arrays; hooks that a run adds are removed afterwards."""
-    before = [(x, x._data) for x in tensors]
+def swap_data(arrays: dict[Tensor, np.ndarray]) -> Iterator[None]:
+    """Inside, the tensors hold these arrays; hooks that a run adds are removed afterwards."""
+    before = {x: x._data for x in arrays}
     try:
-        with hooks_kept(tensors):
-            for x, array in before:
-                x._data = change(array)
+        with hooks_kept(arrays):
+            for x, array in arrays.items():
+                x._data = array
             yield
     finally:
-        for x, array in before:
+        for x, array in before.items():
             x._data = array
 
 

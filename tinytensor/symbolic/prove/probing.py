@@ -87,12 +87,10 @@ class Probe:
     """One function with its inputs as floats; `exact_tensors` are those that it reads."""
 
     def __init__(
-        self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], kept: Callable
+        self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: list[Tensor], kept: Callable
     ):
-        self.fn, self.leaves = fn, leaves
-        self.args = in_floats(args)
+        self.fn, self.leaves, self.args, self.exact_tensors = fn, leaves, in_floats(args), exact_tensors
         self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
-        self.exact_tensors = list({id(x): x for x in exact_tensors}.values())
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.random = np.random.default_rng(0)
 
@@ -113,7 +111,8 @@ class Probe:
     def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool) -> None:
         sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
         self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
-        with swap_data(self.exact_tensors, witnesses):
+        floats = {x: witnesses(x._data) for x in self.exact_tensors}
+        with swap_data(floats):
             self._compare_with_exact(result, sample, exact)
             if result.differs or result.not_run or edges is None:
                 return
@@ -124,21 +123,22 @@ class Probe:
             result.unclear = later()
             if not result.unclear:
                 result.refuted = self.differs_in_variants(sample, usual)
-            others = points(sample, sorted(edges))
-            moved = ((self.kept_symmetric({n: within(x) for n, x in p.items()}), size) for p, size in others)
-            for point, factor in [(sample, 1.0), *moved]:
+            for off_path, factor in [(None, 1.0), *points(sample, sorted(edges))]:
                 if differentiable and len(result.against) < SUSPECTS and not result.refuted:
+                    point = sample
+                    if off_path is not None:
+                        point = self.kept_symmetric({name: within(x) for name, x in off_path.items()})
                     sentence = _or_none(self.differs_from_quotients, point, factor)
                     result.against += [(sentence, point)] if sentence else []
             result.unclear = result.unclear or later()
-        with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
+        with swap_data({x: array.astype(np.float32) for x, array in floats.items()}):
             words = " in float32", " in float64"
             narrow = self.differs(sample, usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
             result.unclear = result.unclear or narrow
 
     # ------------------------------------------------------------------------------------------------------- runs
 
-    def at(self, point: Point) -> None:
+    def move_to(self, point: Point) -> None:
         """Give the inputs these values."""
         for name, values in point.items():
             leaf = self.leaves[name]
@@ -154,7 +154,7 @@ class Probe:
 
     def value(self, point: Point, seeds: list[np.ndarray]) -> float:
         """The sum of the results, each times its seed."""
-        self.at(point)
+        self.move_to(point)
         with self.kept():
             return Run([y._data for y in self.results()], seeds, {}).total
 
@@ -164,7 +164,7 @@ class Probe:
 
     def tape(self, point: Point, seed: Callable, create_graph: bool = False) -> Run:
         """The results and the gradients on the tape."""
-        self.at(point)
+        self.move_to(point)
         with self.kept():
             ys = self.results()
             run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
@@ -302,16 +302,16 @@ class Probe:
         """A sentence on the entry with the largest error, among the first thousand."""
         worst, sentence = 0.0, ""
         for name, values in point.items() if not self.symmetric else ():
-            for at in list(np.ndindex(values.shape))[:1000]:
+            for index in list(np.ndindex(values.shape))[:1000]:
                 v = {each: np.zeros(x.shape) for each, x in point.items()}
-                v[name][at] = 1.0
+                v[name][index] = 1.0
                 slope = slope_along(of(v))
-                error = abs(slope.quotient - tape[name][at]) - slope.unsure
+                error = abs(slope.quotient - tape[name][index]) - slope.unsure
                 if error > worst:
                     worst = error
                     sentence = (
-                        f"the gradient of {name} at {list(at)} is {tape[name][at]:.6g} on the tape, but difference "
-                        f"quotients of the forward give {slope.quotient:.6g}"
+                        f"the gradient of {name} at {list(index)} is {tape[name][index]:.6g} on the tape, but "
+                        f"difference quotients of the forward give {slope.quotient:.6g}"
                     )
         return sentence
 
@@ -365,5 +365,7 @@ def _difference(
     what: str, usual: np.ndarray, tried: np.ndarray, when: str, usually: str, tolerance: float = ROUNDING
 ) -> str:
     """A sentence about the first entry that differs."""
-    at = differing_entry(usual, tried, tolerance)
-    return "" if at is None else f"{what} at {list(at)} is {tried[at]:.6g}{when}, and {usual[at]:.6g}{usually}"
+    index = differing_entry(usual, tried, tolerance)
+    return (
+        "" if index is None else f"{what} at {list(index)} is {tried[index]:.6g}{when}, and {usual[index]:.6g}{usually}"
+    )

@@ -3,10 +3,6 @@
 import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-LONG = 10.0  # seconds, after which a proof shows its progress
 
 
 class TooLong(RuntimeError):
@@ -29,7 +25,7 @@ class Progress:
         'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
         "formulas), or another limit (None: as long as it takes)"
     )
-    long: float | None = None  # seconds, after which the progress is shown; None: LONG
+    long = 10.0  # seconds, after which the progress is shown
 
     def __init__(self, name: str, limit: float | None, progress: bool | None):
         self.name, self.limit = name, limit
@@ -37,17 +33,15 @@ class Progress:
         self.total, self.so_far, self.tenths = 0.0, 0.0, 0
         self.start = self.clock()
         self.end = math.inf if limit is None else self.start + limit
-        self.show_from = self.start + (LONG if self.long is None else self.long)
+        self.show_from = self.start + self.long
 
     def clock(self) -> float:
         """The seconds that the limit counts."""
         return time.monotonic()
 
-    @contextmanager
-    def running(self, total: float = 0.0) -> Iterator[None]:
-        """Inside, the work is done: `total` of it in all; 0 if that is not known yet."""
+    def begin(self, total: float) -> None:
+        """The work begins: `total` of it in all."""
         self.total, self.so_far, self.tenths = total, 0.0, 0
-        yield
 
     def done(self, amount: float) -> None:
         """Some of it is done."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, differ
-from tinytensor.symbolic.prove.proof_html import proof_html
+from tinytensor.symbolic.prove.proof_html import result_html
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,10 @@ class WrongRule:
 
     op: str
     input: str  # empty if the value of the definition differs
-    at: tuple[int, ...]
+    index: tuple[int, ...]
     got: Symbolic
     right: Symbolic
-    through_definition: bool = (
-        False  # the gradient of a fused operation through its definition, as for second derivatives
-    )
+    through_definition: bool = False  # of a fused operation, as for second derivatives
     rule_at: str = ""  # the line of the rule
     called_at: str = ""  # the line of the user's code that calls the operation
 
@@ -47,7 +45,7 @@ class WrongRule:
 
     def __str__(self):
         said, then = self.words
-        return f"{said} {shorten(self.got)} at {list(self.at)}, {then} {shorten(self.right)}"
+        return f"{said} {shorten(self.got)} at {list(self.index)}, {then} {shorten(self.right)}"
 
 
 @dataclass(frozen=True)
@@ -55,44 +53,31 @@ class Counterexample:
     """An entry of a gradient at one point: the tape's value, and the derivative."""
 
     input: str
-    at: tuple[int, ...]
+    index: tuple[int, ...]
     tape: float
     derivative: float
     point: dict[str, np.ndarray]
 
     def __str__(self):
         return (
-            f"the gradient of {self.input} at {list(self.at)} is {self.tape:.6g} on the tape, but the derivative of "
+            f"the gradient of {self.input} at {list(self.index)} is {self.tape:.6g} on the tape, but the derivative of "
             f"the forward is {self.derivative:.6g}\n  at {_point(self.point)}"
         )
 
 
-@dataclass(frozen=True)
-class Proof:
+@dataclass(frozen=True, kw_only=True)
+class Result:
     """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
 
     name: str
     verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
     size: str
     entries: int  # compared at the inputs
-    steps: int  # compared on the way, at the results of operations
     operations: tuple[str, ...]
-    fused: tuple[str, ...]  # those of the operations that were compared with their definition
     assumptions: tuple[str, ...]  # in sentences
-    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
-    conditions: tuple[Condition, ...] = field(repr=False)
-    wrong: tuple[WrongRule, ...] = ()
-    counterexample: Counterexample | None = None
-    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
-    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
-    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
     on_floats: str = ""  # the difference when the same code runs on floats
-    changed: tuple[str, ...] = ()  # values that the function changed without the tape
     on_numbers: str = ""  # what speaks against a proof: numbers off its path, or a question (questions.py)
-    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
-    elsewhere: bool = False  # the counterexample is at another point than the first sample point
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
-    seconds: float = 0.0
 
     def __bool__(self):
         """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
@@ -105,9 +90,28 @@ class Proof:
         """
         return self.verdict == "proved"
 
+
+@dataclass(frozen=True, kw_only=True)
+class Proof(Result):
+    """A proof by formulas."""
+
+    steps: int  # compared on the way, at the results of operations
+    fused: tuple[str, ...]  # those of the operations that were compared with their definition
+    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
+    conditions: tuple[Condition, ...] = field(repr=False)
+    wrong: tuple[WrongRule, ...] = ()
+    counterexample: Counterexample | None = None
+    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
+    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
+    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
+    changed: tuple[str, ...] = ()  # values that the function changed without the tape
+    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
+    elsewhere: bool = False  # the counterexample is at another point than the first sample point
+    seconds: float = 0.0
+
     def _repr_html_(self) -> str | None:
         """The proof in a notebook."""
-        return proof_html(self)
+        return result_html(self, self.wrong, self.signs)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
@@ -118,7 +122,8 @@ class Proof:
                 f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
             )
         if self:
-            lines[0] += f": {self.entries} entries of gradients, at {shapes_in_words(self.size)}, for all values"
+            shapes = "this shape" if self.size.count("(") == 1 else "these shapes"
+            lines[0] += f": {self.entries} entries of gradients, at {shapes}, for all values"
             lines[0] += f" where {join_words(self.where)}" if self.where else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
@@ -142,11 +147,6 @@ class Proof:
 def join_words(words: Sequence[str]) -> str:
     """Words as a list in a sentence: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def shapes_in_words(size: str) -> str:
-    """This shape or these shapes, after their list."""
-    return "this shape" if size.count("(") == 1 else "these shapes"
 
 
 def _point(point: dict[str, np.ndarray]) -> str:

@@ -1,41 +1,32 @@
 """A proof as a notebook shows it: its verdict and its assumptions, and what is wrong as formulas."""
 
 import re
+from collections.abc import Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import sympy
 
-from tinytensor.symbolic.exact.formula_printer import Entry, entries
 from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.utils.display.notebook import formula, sentence, shown
 
 LONG = 60  # a formula of more operations is shown by its value
 
 
-def proof_html(proof: Any) -> str | None:
-    """A Proof as HTML."""
-    first, *rest = str(proof).splitlines()
-    parts = [_verdict(proof.verdict, first)]
-    for wrong in proof.wrong:
+def result_html(result: Any, wrong_rules: Sequence = (), signs: Mapping[str, np.ndarray] = MappingProxyType({})):
+    """A result of `prove` as HTML."""
+    verdict, *lines = (line.strip() for line in str(result).splitlines())
+    parts = [f"<p><b>{result.verdict}</b>{sentence(verdict.removeprefix(result.verdict))}</p>"]
+    for wrong in wrong_rules:
         text = str(wrong).splitlines()
-        rest = [line for line in rest if line.strip() not in text]
+        lines = [line for line in lines if line not in text]
         parts += _wrong(wrong)
-    return shown(*parts, _list([line.strip() for line in rest], proof.signs))
+    return shown(*parts, _list(lines, signs))
 
 
-def sampled_html(sampled: Any) -> str | None:
-    """A Sampled as HTML."""
-    first, *rest = str(sampled).splitlines()
-    return shown(_verdict(sampled.verdict, first), _list([line.strip() for line in rest], {}))
-
-
-def _verdict(verdict: str, line: str) -> str:
-    return f"<p><b>{verdict}</b>{sentence(line.removeprefix(verdict))}</p>"
-
-
-def _list(lines: list[str], signs: dict[str, np.ndarray]) -> str | None:
+def _list(lines: list[str], signs: Mapping[str, np.ndarray]) -> str | None:
     """Sentences as a list; the signs at which a proof holds as the matrix that they are."""
     items = []
     for line in lines:
@@ -54,10 +45,10 @@ def _wrong(wrong: Any) -> list[str | None]:
     """A wrong rule: the formula that it gives, and the right one."""
     lines_of_code = {"rule": wrong.rule_at, "called here": wrong.called_at}
     where = "".join(f"<li>{name}: {escape(line)}</li>" for name, line in lines_of_code.items() if line)
-    index = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
+    indices = f"_{{{' '.join(map(str, wrong.index))}}}" if wrong.index else ""
     said, then = wrong.words
     name = rf"\mathrm{{d}}{_upright(wrong.input)}" if wrong.input else rf"\mathrm{{{_upright(wrong.op)}}}"
-    lines = [f"<p>{escape(said)}</p>", formula(f"{name}{index} = {_latex(wrong.got)}")]
+    lines = [f"<p>{escape(said)}</p>", formula(f"{name}{indices} = {_latex(wrong.got)}")]
     lines += [f"<p>{then}</p>", formula(_latex(wrong.right))]
     return [*lines, f"<ul>{where}</ul>" if where else ""]
 
@@ -65,7 +56,7 @@ def _wrong(wrong: Any) -> list[str | None]:
 def _latex(value: Symbolic) -> str:
     if value.expr.count_ops() > LONG:
         return rf"{value.witness:.6g} \ldots"
-    return sympy.latex(entries(value.expr.xreplace({s: _entry(s) for s in value.expr.free_symbols})))
+    return sympy.latex(value.expr.xreplace({s: _entry(s) for s in value.expr.free_symbols}))
 
 
 def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
@@ -73,8 +64,9 @@ def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
     match = re.fullmatch(r"(.*?)'?\[([\d, ]*)\]", symbol.name)
     if match is None:
         return sympy.Symbol(symbol.name.replace("'", ""))
-    return Entry(_upright(match[1]), [("", int(n)) for n in match[2].split(",") if n.strip()])
+    name = sympy.latex(sympy.Symbol(_upright(match[1])))
+    return sympy.Symbol(f"{name}_{{{match[2].replace(',', '')}}}" if match[2] else name)
 
 
 def _upright(name: str) -> str:
-    return name.replace("#", r"\#").replace("_", r"\_") if "#" in name or "_" in name else name
+    return name.replace("#", r"\#").replace("_", r"\_")

@@ -1,22 +1,19 @@
 r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
 
 The function and `backward()` run through the engine's own operations, rules and kernels, on exact scalars instead of
-floats. The expected gradients are computed by the chain rule and SymPy's `diff` alone, one operation at a time
-(`passes.py`): as one expression, the loss of one small layer would keep SymPy busy without end.
-
-By induction from the result down, every gradient is the derivative of the whole function. This is a proof at the given
-sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
-taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
-and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
-compared at the sample point, and numbers at other points may refute a proof (`probing.py`).
+floats, and each gradient is compared with its derivative, one operation at a time (`passes.py`). By induction from the
+result down, every gradient is the derivative of the whole function: at the given sizes, and where comparisons (the sign
+at a ReLU, the position of a maximum) come out as at the sample point. Trusted are the chain rule, the table of
+functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing.py`).
 """
 
 import inspect
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -34,7 +31,7 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witness
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import Pass, check_result
+from tinytensor.symbolic.prove.passes import Pass, check_result, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
@@ -61,11 +58,9 @@ def prove(
     NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and `apply` of its
     autograd.Functions, whose backward is then compared with forward.
 
-    An operation of your own is proved in three lines:
-
-        proof = prove(softsign, (2, 3))
-        print(proof)                    # proved ... at which shapes, under which conditions
-        assert proof                    # or a counterexample, and the rule that is wrong
+        proof = prove(softsign, (2, 3))     # an operation of your own
+        print(proof)                        # proved ... at which shapes, under which conditions
+        assert proof                        # or a counterexample, and the rule that is wrong
 
     A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
     Undecided if two compared numbers are equal at the sample point (there may be no derivative): choose other
@@ -80,11 +75,9 @@ def prove(
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
-    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). The function also runs on
-    floats, at the sample point and at others, which may refute what formulas prove (`probing.py`).
-
-    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
-    that they raise, or changes what it holds is undecided, with its line (`questions.py`).
+    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). Code that asks exact numbers
+    for more than their values (text, hash, bytes, a type, the dtype), catches an error that they raise, or changes what
+    it holds is undecided, with its line (`questions.py`).
 
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.
@@ -95,7 +88,7 @@ def prove(
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
-    first: Undecided | None = None
+    undecided: Undecided | None = None  # at the first sample point
     for sample in list(WITHIN)[: None if shapes else 1]:  # the next one where the function is undefined
         draws = RandomDraws()
         try:
@@ -116,19 +109,18 @@ def prove(
                 draws.rewind()
                 against = asked.answers() if proof else []
         except Undecided as error:
-            first = first or error
+            undecided = undecided or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
-        where += _fixed_inputs(fn, inputs)
-        where += asked.conditions
+        where += [*_fixed_inputs(fn, inputs), *asked.conditions]
         where += ["there is no entry to compare"] * (proof.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
         where += ["random numbers are those of this run"] * bool(draws.assumptions)
         if against:
             proof = replace(proof, verdict="undecided", on_numbers=against[0])
         return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
-    raise first
+    raise undecided
 
 
 def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
@@ -137,9 +129,7 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     for name, value in zip(_names(fn, len(inputs)), inputs, strict=True):
         if isinstance(value, int | float | str | None):
             sentences.append(f"{name} is {value!r}")
-        elif not _is_shape(value) and not (
-            isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT)
-        ):
+        elif not _has_gradient(value):
             fixed.append(name)
     fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
     fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
@@ -161,15 +151,12 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
             f"prove: fn is {_describe(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
             "prove(tt.softmax, (2, 3), -1)"
         )
-    try:
-        signature = None if isinstance(fn, Op) else inspect.signature(getattr(fn, "forward", fn))
-    except (TypeError, ValueError):  # the function is not written in Python
-        signature = None
-    if signature is not None:
+    parameters = None if isinstance(fn, Op) else _parameters(fn)
+    if parameters is not None:
         try:
-            signature.bind(*inputs)
+            inspect.Signature(parameters).bind(*inputs)
         except TypeError as error:
-            takes = ", ".join(map(str, signature.parameters.values()))
+            takes = ", ".join(map(str, parameters))
             raise TypeError(
                 f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
                 "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong inside fn: "
@@ -179,8 +166,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
     for name, value in zip(names, inputs, strict=True):
         if _is_shape(value) and any(n < 0 for n in value):
             raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
-    tensors = [x for x in (*inputs, *_module_state(fn)) if isinstance(x, Tensor)]
-    if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
+    if not any(map(_has_gradient, (*inputs, *_module_state(fn)))):
         came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
             f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
@@ -196,6 +182,10 @@ def _describe(value) -> str:
 
 def _is_shape(value) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
+
+
+def _has_gradient(value) -> bool:
+    return _is_shape(value) or (isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT))
 
 
 @dataclass(frozen=True)
@@ -282,11 +272,9 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
                 there = _combine(proof.name, subject.passes(Progress(proof.name, limit, False)))
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
-        if there is not None and there.verdict == "undecided":
-            return replace(proof, verdict="undecided", on_numbers=sentence, point=point)
         if there is not None and there.verdict == "refuted":
             return replace(there, elsewhere=True)
-        if _is_ordinary(point):
+        if _is_ordinary(point) or (there is not None and there.verdict == "undecided"):
             verdict = "refuted" if there is None else "undecided"
             return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
     return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
@@ -301,8 +289,8 @@ def _exact_run(passes: list[Pass]) -> Run:
     for name, leaf in passes[0].leaves.items():
         arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
         gradients[name] = np.full(leaf.shape, np.nan)
-        for at in variables(leaf._data) if known else ():
-            gradients[name][at] = sum(g[at].witness for g in arrived)
+        for index in variables(leaf._data) if known else ():
+            gradients[name][index] = sum(g[index].witness for g in arrived)
     results = [witnesses(p.forward.result._data) for p in passes]
     return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
 
@@ -315,26 +303,17 @@ def _edges(passes: list[Pass]) -> set[float]:
     """The numbers that the code compares with."""
     edges = set()
     for condition in (c for p in passes for c in p.conditions):
-        number, rest = condition.difference.expr.as_coeff_Add()
-        if number and rest.as_coeff_Mul()[1].is_Symbol:
-            edges.add(abs(float(number / rest.as_coeff_Mul()[0])))
+        number, terms = condition.difference.expr.as_coeff_Add()
+        factor, symbol = terms.as_coeff_Mul()
+        if number and symbol.is_Symbol:
+            edges.add(abs(float(number / factor)))
     return {edge for edge in edges if 1e-3 <= edge <= 1e4}
 
 
-@contextmanager
-def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterator[None]:
+def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> AbstractContextManager[None]:
     """Inside, the symbols of the inputs have these numbers as witnesses."""
-    before = {name: leaf._data for name, leaf in leaves.items()}
-    try:
-        for name, leaf in leaves.items():
-            moved = np.empty(leaf.shape, object)
-            for at in np.ndindex(leaf.shape):
-                moved[at] = Symbolic(before[name][at].expr, float(point[name][at]))
-            leaf._data = moved
-        yield
-    finally:
-        for name, leaf in leaves.items():
-            leaf._data = before[name]
+    moved = np.frompyfunc(lambda value, witness: Symbolic(value.expr, witness), 2, 1)
+    return swap_data({x: np.asarray(moved(x._data, point[name]), object) for name, x in leaves.items()})
 
 
 def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
@@ -403,6 +382,14 @@ def _function_class(fn: Callable) -> type | None:
     return owner if isinstance(owner, type) and hasattr(owner, "forward") and fn.__name__ == "apply" else None
 
 
+def _parameters(fn: Callable) -> list[inspect.Parameter] | None:
+    """The parameters of a function; None if it is not written in Python."""
+    try:
+        return list(inspect.signature(getattr(fn, "forward", fn)).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
 def _name(fn: Callable) -> str:
     function = _function_class(fn)
     if function is not None:
@@ -416,11 +403,7 @@ def _names(fn: Callable, n: int) -> list[str]:
         names = list(fn.params)
     else:
         fn = _function_class(fn) or fn
-        try:
-            parameters = inspect.signature(getattr(fn, "forward", fn)).parameters.values()
-        except (TypeError, ValueError):  # the function is not written in Python
-            parameters = ()
-        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = [p.name for p in _parameters(fn) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 
@@ -471,6 +454,8 @@ class Floats:
 class Residues(Floats):
     """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
 
+    constants = staticmethod(partial(exact, scalar_type=Residue))
+
     def __init__(self, field: Field, sample: str, seed: int | None):
         super().__init__(sample, seed)
         self.field = field
@@ -484,10 +469,6 @@ class Residues(Floats):
     def of_parameter(self, name: str, p: Tensor) -> Tensor:
         """Near the parameter's own values, which may be all 0 or all alike."""
         return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
-
-    def constants(self, x: Tensor) -> Tensor:
-        """A tensor of floats as the fractions that they are."""
-        return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
 
 
 def _check_symbols(leaves: dict[str, Tensor]) -> None:

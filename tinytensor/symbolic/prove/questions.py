@@ -12,6 +12,7 @@ modules fill a cache then.
 import dis
 import itertools
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,7 +25,7 @@ from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
-from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
+from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, is_own, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
     LOADED,
@@ -115,7 +116,7 @@ class Questions:
         if users := self.is_users(frame):
             self.read(frame)
             # a lifted kernel has no builtins: its names have meanings of their own
-            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in _values(frame)):
+            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
                 self.read_array_code(frame, code)
         asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
         self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
@@ -129,10 +130,8 @@ class Questions:
     def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
         """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
         if event == "exception" and not issubclass(arg[0], StopIteration | GeneratorExit):
-            at = arg[2]
-            while at.tb_next is not None:
-                at = at.tb_next
-            if not is_own(at.tb_frame.f_code.co_filename):
+            *_, (raised_in, _) = traceback.walk_tb(arg[2])
+            if not is_own(raised_in.f_code.co_filename):
                 self.note(f"catches {arg[0].__name__}, which floats need not raise", line(frame))
         return self.catch
 
@@ -189,18 +188,13 @@ class Questions:
                 self.read_array_code(frame, i.argval)
 
 
-def _values(frame: types.FrameType) -> list:
-    """The arguments of a call."""
-    return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-
-
 def _is_exact_array(x) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object
 
 
 def _gets_exact(frame: types.FrameType) -> bool:
     """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
-    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in _values(frame))
+    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in arguments_of(frame))
 
 
 def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
@@ -220,13 +214,13 @@ def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
 
 def _is_compared(frame: types.FrameType) -> bool:
     """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
-    first, second, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
-    if first.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
+    following, after, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
+    if following.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
         return True
-    value = first.argval if isinstance(first.argval, int | float) else None
-    if first.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
-        value = (frame.f_globals | frame.f_locals).get(first.argval)
-    return type(value) in (int, float) and second.opname == "COMPARE_OP"
+    value = following.argval if isinstance(following.argval, int | float) else None
+    if following.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
+        value = (frame.f_globals | frame.f_locals).get(following.argval)
+    return type(value) in (int, float) and after.opname == "COMPARE_OP"
 
 
 def _next_call(instructions: list[dis.Instruction]) -> range | None:

@@ -38,45 +38,29 @@ from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
 from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import join_words
-from tinytensor.symbolic.prove.proof_html import sampled_html
+from tinytensor.symbolic.prove.proof import Result, join_words
+from tinytensor.symbolic.prove.proof_html import result_html
 from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """The result of `prove` at one random point modulo a random prime; true if and only if the gradient is proved."""
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Result):
+    """A proof at one random point modulo a random prime; a wrong gradient passes with the probability `error`."""
 
-    name: str
-    verdict: str  # "proved", "refuted", or "undecided": the residues differ, but not the floats beside them
-    size: str
-    entries: int  # of the inputs' gradients, compared all at once
-    operations: tuple[str, ...]
     prime: int
     formula: float  # log2 of the size of the formula that is 0: a bound of its degree
     error: float  # log2 of the probability that a wrong gradient passes
     comparisons: int  # decided by floats
     closest: float  # the smallest difference of two compared floats
     functions: int  # values of exp, log ... that were drawn
-    assumptions: tuple[str, ...]
     wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
-    on_floats: str = ""  # the difference when the same code runs on floats
-    on_numbers: str = ""  # what speaks against it: numbers at other points, or a question (questions.py)
-    where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
     gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
     results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
-
-    def __bool__(self):
-        """Proved? For gradients at these shapes, at one random point, and where the verdict says (`where`).
-
-        A wrong gradient would pass with the probability that the figures state.
-        """
-        return self.verdict == "proved"
 
     @property
     def held_constant(self) -> bool:
@@ -96,7 +80,7 @@ class Sampled:
 
     def _repr_html_(self) -> str | None:
         """The proof in a notebook."""
-        return sampled_html(self)
+        return result_html(self)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
@@ -137,7 +121,9 @@ class Sample:
         progress.total = 2 * progress.so_far
         moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
+        self.seeds = [variables(np.ones(y.shape), scalars).detach() for y in results]
+        if len(results) == results[0].numel() == 1:
+            self.seeds = [None]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
         self.hold_still()
@@ -147,21 +133,18 @@ class Sample:
                 y.backward(g, retain_graph=len(results) > 1)
         self.backward_seconds = time.process_time() - start
         along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
-        self.size = size + sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
-        self.difference, self.products = -along, {}
-        for name, leaf in leaves.items():
-            products = 0
-            gradient = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
-            for g, v in zip(gradient, self.directions[name], strict=False):
-                products += g.value * v
-                self.size += g.size + 1
-            self.products[name] = products % scalars.prime
-            self.difference += products
-        self.gradients = {
-            name: np.array([] if leaf.grad is None else [Residue.of(g).witness for g in leaf.grad._data.flat], float)
+        size += sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
+        gradients = {
+            name: [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
             for name, leaf in leaves.items()
         }
-        self.holds = self.difference % scalars.prime == 0
+        self.gradients = {name: np.array([g.witness for g in gs], float) for name, gs in gradients.items()}
+        self.size = size + sum(g.size + 1 for gs in gradients.values() for g in gs)
+        self.products = {
+            name: sum(g.value * v for g, v in zip(gs, self.directions[name], strict=False))
+            for name, gs in gradients.items()
+        }
+        self.holds = (sum(self.products.values()) - along) % scalars.prime == 0
 
     def slope(self, results: list[Tensor]) -> tuple[int, float]:
         """(D_v of the results with their seeds, the size of its formula)."""
@@ -230,7 +213,7 @@ def prove_by_sampling(
     name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress
 ) -> Sampled:
     """Run the sample, and return the verdict."""
-    with each_step(progress.check), progress.running():
+    with each_step(progress.check):
         sample = Sample(fn, args, leaves, scalars, progress)
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
@@ -268,13 +251,9 @@ def prove_by_sampling(
 def variables(values: np.ndarray, scalars: Field) -> Tensor:
     """A tensor of variables with these floats as witnesses."""
     array = np.empty(values.shape, object)
-    for at in np.ndindex(values.shape):
-        array[at] = scalars.draw(values[at])
+    for index in np.ndindex(values.shape):
+        array[index] = scalars.draw(values[index])
     return Tensor.of(array, requires_grad=True)
-
-
-def _seed(y: Tensor, scalars: Field) -> Tensor:
-    return variables(np.ones(y.shape), scalars).detach()
 
 
 def _set_tangents(array: np.ndarray, tangents: list | None) -> None:
