@@ -14,7 +14,7 @@ from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbo
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
-from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, terms_of
+from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, is_negative, signed, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
@@ -187,17 +187,13 @@ class NumPyPrinter:
             stop = self.number(moved[0].size + first).text
             start = "" if first == 0 else f"{self.number(first).text}, "
             return Piece(f"np.arange({start}{stop})", (moved[0],))
-        parts = []  # (sign, piece)
-        for term in terms:
-            negative = term.could_extract_minus_sign() and not term.is_Add
-            parts.append(("-" if negative else "+", self.piece(-term if negative else term, axes)))
-        whole = self.union_axes([p for _, p in parts], axes)
+        parts = [(negative, self.piece(term, axes)) for negative, term in signed(terms)]
+        union = self.union_axes([p for _, p in parts], axes)
         body = ""
-        for sign, piece in parts:
-            one = self.align(piece, whole)
-            one = one.at(SUM if sign == "+" else PRODUCT)
-            body += (f"-{one}" if sign == "-" else one) if not body else f" {sign} {one}"
-        return Piece(body, whole, SUM)
+        for negative, piece in parts:
+            body += (" - " if negative else " + ") if body else "-" * negative
+            body += self.align(piece, union).at(PRODUCT if negative else SUM)
+        return Piece(body, union, SUM)
 
     def multiply(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         """Factors, then divisors; a softmax is recognised."""
@@ -312,44 +308,43 @@ class NumPyPrinter:
         return self.entry(index, axes) if isinstance(index, Indexed) else self.piece(S(index) - 1, axes)
 
     def delta(self, i: Expr, j: Expr) -> Piece:
-        """eye(n) where its rows and columns are indices; otherwise a comparison."""
-        for one, other in ((i, j), (j, i)):
-            if isinstance(other, Index) and not (free(one) & {other}) and not isinstance(one, Index):
-                if isinstance(one, Indexed) and one.base.values == other.size:
-                    rows = self.entry(one, ())
-                elif not free(one) and fits(one, other.size):
-                    rows = self.number(one - 1)
-                else:
-                    continue
-                return Piece(f"np.eye({self.number(other.size).text})[{rows.text}]", (*rows.axes, other))
-        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
-            return Piece(f"np.eye({self.number(i.size).text})", (i, j))
-        for one, other in ((i, j), (j, i)):  # an index and a number: eye(rows, columns, offset)
-            rows = free(one)
-            if isinstance(other, Index) and len(rows) == 1 and not S(one).has(Indexed) and other not in rows:
-                (row,) = rows
-                if not free(one - row):
-                    sizes = [row.size, other.size, one - row] if one != row else [row.size, other.size]
-                    return Piece(f"np.eye({', '.join(self.number(n).text for n in sizes)})", (row, other))
+        """eye where one is an index, a row of it for an entry of a table or a number; otherwise a comparison."""
+        for row, column in ((i, j), (j, i)):
+            if not isinstance(column, Index) or column in free(row):
+                continue
+            if isinstance(row, Indexed) and row.base.values == column.size:
+                rows = self.entry(row, ())
+            elif not free(row) and fits(row, column.size):
+                rows = self.number(row - 1)
+            elif (band := self.band("eye", row, column)) is not None:
+                return band
+            else:
+                continue
+            return Piece(f"np.eye({self.number(column.size).text})[{rows.text}]", (*rows.axes, column))
         return self.compare(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:
-        """tri(rows, columns, offset) where both are indices; otherwise a comparison."""
+        """tri where both are indices; otherwise a comparison."""
+        return self.band("tri", limit, index) or self.compare(index, "<=", limit)
+
+    def band(self, function: str, limit: Expr, index: Expr) -> Piece | None:
+        """eye or tri of rows, columns and an offset, for an index in each of two numbers; None for others."""
         rows, columns = limit.atoms(Index), index.atoms(Index)
-        if len(rows) == len(columns) == 1 and rows != columns and not (index.has(Indexed) or limit.has(Indexed)):
-            (row,), (column,) = rows, columns
-            offset = (limit - row) - (index - column)
-            if not free(offset):
-                sizes = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
-                arguments = [*sizes, offset] if offset != 0 else sizes
-                return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
-        return self.compare(index, "<=", limit)
+        if not len(rows) == len(columns) == 1 or rows == columns or limit.has(Indexed) or index.has(Indexed):
+            return None
+        (row,), (column,) = rows, columns
+        offset = (limit - row) - (index - column)
+        if free(offset):
+            return None
+        arguments = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
+        arguments += [offset] if offset != 0 else []
+        return Piece(f"np.{function}({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
 
     def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
         both = [self.from_zero(i), self.from_zero(j)]
         whole = self.union_axes(both, ())
-        one, other = (self.align(p, whole).at(SUM) for p in both)
-        return Piece(f"1.0 * ({one} {sign} {other})", whole, PRODUCT)
+        left, right = (self.align(p, whole).at(SUM) for p in both)
+        return Piece(f"1.0 * ({left} {sign} {right})", whole, PRODUCT)
 
     # ------------------------------------------------------------------------------------------------ sums
 
@@ -366,7 +361,7 @@ class NumPyPrinter:
 
     def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum of a product over indices."""
-        sign = "-" if inside.could_extract_minus_sign() and not inside.is_Add else ""
+        sign = "-" if is_negative(inside) else ""
         number, above, below = factors_of(-inside if sign else inside, self.order)
         left, right = self.fraction(number)
         rows = tuple(axes) + tuple(over)

@@ -82,8 +82,18 @@ def in_order_of(axes: Sequence[Index], one: Indexed, other: Indexed) -> list[Ind
     return [other, one] if first and second and second[0] < first[0] else [one, other]
 
 
+def is_negative(expr: Expr) -> bool:
+    """Is it written with a minus in front?"""
+    return expr.could_extract_minus_sign() and not expr.is_Add
+
+
+def signed(terms: list[Expr]) -> list[tuple[bool, Expr]]:
+    """Each term without the minus in front of it, and whether it has one."""
+    return [(is_negative(t), -t if is_negative(t) else t) for t in terms]
+
+
 def _term_rank(term: Expr, order: Sequence[Name]) -> tuple:
-    negative = term.could_extract_minus_sign() and not term.is_Add
+    negative = is_negative(term)
     if term.is_number:
         return negative, (0, 0) if term.is_Integer else (9, 0), 0
     ranks = [rank(f, order) for f in Mul.make_args(term)]
