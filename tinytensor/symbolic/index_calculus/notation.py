@@ -76,7 +76,7 @@ class _IndexPrinter:
     def _print_Sum(self, expr):
         outside = dict(self.letters)
         for index, *_ in expr.limits:
-            self.letters[index] = next(one for one in index.letters if one not in self.letters.values())
+            self.letters[index] = next(a for a in index.letters if a not in self.letters.values())
         result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), self._summand(expr.function))
         self.letters = outside
         return result

@@ -80,7 +80,7 @@ def wrap_terms(code: str, width: int) -> list[str]:
     terms.append(right[start:])
     if len(code) <= width or len(terms) == 1:
         return [code]
-    return [f"{name} = (", *(f"    {one}" for one in terms), ")"]
+    return [f"{name} = (", *(f"    {term}" for term in terms), ")"]
 
 
 def label(name: Name) -> str:
@@ -92,7 +92,7 @@ def helpers(code: str) -> list[str]:
     """The definitions of the functions that a text uses and that NumPy lacks."""
     used: list[str] = []
     for name in reversed(HELPERS):
-        if f"{name}(" in code or any(f" {name}(" in HELPERS[one] for one in used):
+        if f"{name}(" in code or any(f" {name}(" in HELPERS[caller] for caller in used):
             used.insert(0, name)
     return [HELPERS[name] for name in used]
 
@@ -276,32 +276,29 @@ class NumPyPrinter:
 
     def cut(self, name: str, pairs: list[tuple[Expr, Expr]], axes: tuple[Index, ...]) -> Piece | None:
         """An entry by slices and at most one array of indices; None if two indices share an axis, or it is no slice."""
-        inner: Piece | None = None
-        keys, kept = [], []
-        for i, n in pairs:
-            if isinstance(i, Indexed):
-                if inner is not None:
-                    return None
-                inner = self.entry(i, axes)
-            keys.append(inner.text if isinstance(i, Indexed) else self.slice(i, n))
-            kept += inner.axes if isinstance(i, Indexed) else free(i)
-        numbers = inner is not None and any(not isinstance(i, Indexed) and not free(i) for i, _ in pairs)
-        return None if None in keys or len(set(kept)) < len(kept) or numbers else Piece(name + _key(keys), tuple(kept))
+        keys = [self.entry(i, axes) if isinstance(i, Indexed) else self.slice(i, n) for i, n in pairs]
+        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
+        if None in keys or len(tables) > 1 or (tables and any(not free(i) for i, _ in pairs if i not in tables)):
+            return None
+        kept = [i for key in keys for i in key.axes]
+        return None if len(set(kept)) < len(kept) else Piece(name + _key([key.text for key in keys]), tuple(kept))
 
-    def slice(self, index: Expr, size: Expr) -> str | None:
+    def slice(self, index: Expr, size: Expr) -> Piece | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
         if not free(index):
             behind = index - size - 1  # counted from the end
-            return str(behind) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1).text
+            return Piece(str(behind)) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1)
         (i, *more) = free(index)
         offset = index - i
-        if more or free(offset) or not isinstance(i, Index):
+        if more or free(offset):
             return None
-        stop = size - offset - i.size
+        behind = size - offset - i.size
         start = "" if offset == 0 else self.number(offset).text
-        if stop == 0:
-            return f"{start}:"
-        return f"{start}:{f'-{stop}' if stop.is_Integer and stop > 0 else self.number(offset + i.size).text}"
+        if behind == 0:
+            return Piece(f"{start}:", (i,))
+        return Piece(
+            f"{start}:{-behind if behind.is_Integer and behind > 0 else self.number(offset + i.size).text}", (i,)
+        )
 
     def from_zero(self, index: Expr, axes: tuple[Index, ...] = ()) -> Piece:
         """An index as code, which counts from 0."""
@@ -362,13 +359,11 @@ class NumPyPrinter:
     def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum of a product over indices."""
         sign = "-" if is_negative(inside) else ""
-        number, above, below = factors_of(-inside if sign else inside, self.order)
+        positive = -inside if sign else inside
+        number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(positive, self.order)
         left, right = self.fraction(number)
         rows = tuple(axes) + tuple(over)
-        whole = self.piece(inside, rows) if inside.is_Add else None
-        operands = [whole] if whole is not None else [self.piece(f, rows) for f in above]
-        if whole is not None:
-            left, right, below = [], [], []
+        operands = [self.piece(f, rows) for f in above]
         for factor in below:  # a divisor that stays goes outside
             part = self.piece(factor, rows)
             if set(part.axes) & set(over):
@@ -527,11 +522,11 @@ def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
                     yield part, list(chosen)
 
 
-def _stands_before(some: list[Index], others: list[Index], axes: Sequence[Index]) -> bool:
-    """Do some indices stand before others in these axes? Those of nothing stand behind all."""
-    if not some or not others:
-        return bool(some)
-    return all(i in axes for i in (*some, *others)) and axes.index(some[0]) < axes.index(others[0])
+def _stands_before(a: list[Index], b: list[Index], axes: Sequence[Index]) -> bool:
+    """Do the indices a stand before b in these axes? Those of nothing stand behind all."""
+    if not a or not b:
+        return bool(a)
+    return all(i in axes for i in (*a, *b)) and axes.index(a[0]) < axes.index(b[0])
 
 
 def _is_mask(factor: Expr) -> bool:
@@ -540,7 +535,6 @@ def _is_mask(factor: Expr) -> bool:
 
 
 def _key(keys: list[str]) -> str:
-    keys = list(keys)
     while keys and keys[-1] == ":":
         keys.pop()
     return f"[{', '.join(keys)}]" if keys else ""
@@ -552,5 +546,5 @@ def _letters(indices: Iterable[Index]) -> dict[Index, str]:
     for index in indices:
         if index not in letters:
             wanted = [n for n in (*index.letters, *"abcdefghijklmnopqrstuvwxyz") if len(n) == 1 and n.isascii()]
-            letters[index] = next(one for one in wanted if one not in letters.values())
+            letters[index] = next(n for n in wanted if n not in letters.values())
     return letters
