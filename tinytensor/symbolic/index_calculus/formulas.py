@@ -72,11 +72,11 @@ class Index(Dummy):
     @property
     def letters(self) -> list[str]:
         """Its possible names in print, the best first: `name`, unless that is the number of a bound index."""
-        named = [] if self.name.isdigit() else [self.name]
+        named = [] if ":" in self.name else [self.name]
         return [*named, *getattr(self.size, "letters", []), *"abcdefgh"]
 
     def _sympystr(self, printer) -> str:
-        return f"{self.name}:{self.size}"  # by name and range, for the order of terms
+        return f"{self.name.partition(':')[0]}:{self.size}"  # by name and range, for the order of terms
 
 
 class Array(IndexedBase):
@@ -376,8 +376,12 @@ class _Numbered(Index):
 
 @cache
 def bound_index(size: Expr, number: int) -> _Numbered:
-    """The index of this range with this number, used in normal forms only."""
-    return _Numbered(str(number), size)
+    """The index of this range with this number, used in normal forms only.
+
+    SymPy sorts those with the same number by range, which is in the name, and not by which was made first: a size
+    stands before a formula of sizes, since letters stand before "~".
+    """
+    return _Numbered(f"{number}:{size}" if S(size).is_Atom else f"{number}:~{size}", size)
 
 
 # ---- the meaning: plain loops ----------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None
 def _side(factor: Expr, k: Index) -> tuple[Matrix, bool, Expr] | None:
     """The matrix of an entry over whose rows or columns k runs, whether these are the rows, and the second index."""
     matrix, *indices = as_entry(factor)
-    if len(indices) != 2 or indices.count(k) != 1:
+    if len(indices) != 2 or k not in indices or all(i.has(k) for i in indices):
         return None
     n = indices.index(k)
     size = matrix.sizes[n] if isinstance(matrix, Array) else size_of(matrix)
@@ -311,7 +311,8 @@ def _named(product: Expr, bound: list[Index], gram: Gram) -> tuple[Expr, dict, l
         over_k = [f for f in factors if f.has(k)]
         for pair in (over_k, over_k[::-1]) if len(over_k) == 2 else ():
             change: dict = {gram.over: k}
-            if _matches(pair[0], gram.left, change) and _matches(pair[1], gram.right, change):
+            same = _matches(pair[0], gram.left, change) and _matches(pair[1], gram.right, change)
+            if same and not any(j.has(k) for i, j in change.items() if i is not gram.over):
                 outside = Mul(*[f for f in factors if not f.has(k)])
                 return outside / gram.number, change, [i for i in bound if i is not k]
     return None

@@ -51,11 +51,9 @@ class Fractions:
         self.known, self.ties = known, ties
         self.assumed: set[str] = set()  # keys of conditions.VALUES, and "equality" for x == y
         self.atoms: dict[tuple, Symbol] = {}  # (function, argument in normal form): its variable
+        self.calls: dict[Symbol, tuple] = {}  # the same the other way round
         self.written: dict[Symbol, Expr] = {}  # the formula of each variable
-        self.exponents: dict[Symbol, Expr] = {}  # t of a variable that is exp(t)
-        self.logarithms: dict[Symbol, Expr] = {}  # u of a variable that is log(u)
         self.roots: dict[Symbol, tuple] = {}  # (u, n) of a variable whose power n is u
-        self.radicals: set[Symbol] = set()  # those that are 0 or more: u^(1/n)
         self.flattened: dict[Expr, Expr] = {}
         self.fractions: dict[Expr, tuple[Expr, Expr]] = {}
         self.above: dict[Expr, str] = {}  # what is above 0, see `pattern`: a "root" or "logarithm" is taken of it
@@ -141,7 +139,7 @@ class Fractions:
                 formula = TABLE[name].head(self.back(argument))
             # Variables are ordered by their names: fresh indices of a sum have the names of those that they replace.
             self.atoms[key] = variable = Symbol(f"{str(formula)[:LETTERS]}#{len(self.atoms)}")
-            self.written[variable] = formula
+            self.written[variable], self.calls[variable] = formula, key
         return self.atoms[key]
 
     def leaf(self, formula: Expr) -> Symbol:
@@ -327,28 +325,26 @@ class Fractions:
             steps = [f for f in Mul.make_args(term) if self.roots.get(f) == (f, 2)]
             if steps:  # a number that is 0 or 1
                 result *= 1 + steps[0] * (self.exp(summand / steps[0] / under) - 1)
-            elif under == 1 and term in self.logarithms:
-                self.assume_above_zero(self.logarithms[term])
-                result *= self.root(self.logarithms[term], factor.q) ** factor.p
+            elif under == 1 and self.calls.get(term, ("",))[0] == "log":
+                _, argument = self.calls[term]
+                self.assume_above_zero(argument)
+                result *= self.root(argument, factor.q) ** factor.p
             else:
                 if abs(factor.p) > HIGH:
                     factor, term = factor / abs(factor.p), term * abs(factor.p)
-                atom = self.atom("exp", term / under)
-                self.exponents[atom] = term / under
-                result *= self.radical(atom, factor.q) ** factor.p
+                result *= self.radical(self.atom("exp", term / under), factor.q) ** factor.p
         return result
 
     def log(self, u):
         result, factors = S.Zero, self.apart(u)
         for base, power in factors:
-            if base in self.exponents:
-                result += power * self.exponents[base]
-            elif base in self.radicals:
-                result += power * self.log(self.roots[base][0]) / self.roots[base][1]
+            function, argument = self.calls.get(base, ("", S.One))
+            if function == "exp":
+                result += power * argument
+            elif function.startswith("root"):
+                result += power * self.log(argument) / self.roots[base][1]
             else:
-                atom = self.atom("log", base)
-                self.logarithms[atom] = base
-                result += power * atom
+                result += power * self.atom("log", base)
         if not result.is_Symbol:
             self.assume_above_zero(*[base for base, _ in factors])
         return result
@@ -362,7 +358,6 @@ class Fractions:
             return base
         atom = self.atom(f"root{degree}", base)
         self.roots[atom] = base, degree
-        self.radicals.add(atom)
         return atom
 
     def _step(self, u: Expr) -> Expr:

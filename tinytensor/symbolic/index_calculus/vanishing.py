@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, Symbol, floor
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, Symbol, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -261,17 +261,14 @@ def counted(expr: Expr) -> Expr:
 
 def _count(sum_: Sum) -> Expr | None:
     """The number of values of the index for which the comparison holds; None if it is not that of a sum like this."""
-    if len(sum_.limits) != 1:
-        return None
     index = sum_.limits[0][0]
-    moving = [f for f in Mul.make_args(sum_.function) if index in free(f)]
-    if len(moving) != 1 or not isinstance(moving[0], upto):
+    outside, comparison = sum_.function.as_independent(index, as_Add=False)
+    if len(sum_.limits) != 1 or not isinstance(comparison, upto):
         return None
-    outside = sum_.function / moving[0]
-    distance = (moving[0].args[1] - moving[0].args[0]).expand()  # the comparison holds where this is 0 or more
+    distance = (comparison.args[1] - comparison.args[0]).expand()  # the comparison holds where this is 0 or more
     slope = distance.coeff(index)
     bound = (distance - slope * index).expand()
-    if index in free(bound) or index in free(outside) or abs(slope) != 1:
+    if index in free(bound) or abs(slope) != 1:
         return None
     size = S(index.size)
     if slope == 1:  # from -bound on
