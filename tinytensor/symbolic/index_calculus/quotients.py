@@ -236,9 +236,8 @@ class Fractions:
                     if quotient:
                         fewer = (*powers[:k], powers[k] - 1, *powers[k + 1 :])
                         waiting[fewer] = waiting.get(fewer, domain.zero) + quotient
-            parts.append(
-                self.back(remainder.as_expr() / Mul(*[f**p for (f, _), p in zip(inside, powers, strict=True)]))
-            )
+            below = Mul(*[f**p for (f, _), p in zip(inside, powers, strict=True)])
+            parts.append(self.back(remainder.as_expr() / below))
         return Add(*parts) / self.back(beside)
 
     def _reduced(self, polynomial: Expr) -> Expr:
