@@ -38,9 +38,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     total,
     value,
 )
-from tinytensor.symbolic.index_calculus.functions import (
-    HEADS,
-)
+from tinytensor.symbolic.index_calculus.functions import HEADS
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.vanishing import Facts, vanishes
@@ -176,25 +174,22 @@ class Program:
         """expr with the names `through` replaced by their definitions, the last one first."""
         return expanded(expr, [line for line in self.lines if line.name in through])
 
-    def run(self, at: dict) -> dict:
-        """All names as arrays, by plain loops, from `at`: sizes, parameters and constants with their values."""
-        at = dict(at)
+    def run(self, point: dict) -> dict:
+        """All names as arrays, by plain loops, from `point`: sizes, parameters and constants with their values."""
+        point = dict(point)
         for line in self.lines:
-            if isinstance(line.left, Symbol):
-                at[line.left] = value(line.right, at)
-                continue
-            at[line.name] = _entries(line, at)
-        return at
+            point[line.name] = _value_of(line, point)
+        return point
 
     def point(self, seed: int = 0) -> dict:
         """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
         rng = random.Random(seed)
         inputs = [*self.parameters, *self.constants]
         sizes = {s for x in [*inputs, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
-        at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
+        point = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
         for x in inputs:
-            at[x] = random_entries(x, at, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
-        return at
+            point[x] = random_entries(x, point, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
+        return point
 
 
 def _either_sign(rng: random.Random) -> float:
@@ -252,13 +247,13 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
     indices = sorted(free(left), key=index_order)
     for seed in range(3):
         for here in everywhere(indices, program.run(program.point(seed))):
-            one, other = float(value(derived, here)), float(value(closed, here))
-            if abs(one - other) > 1e-6 * (abs(one) + abs(other)):
+            expected, claimed = float(value(derived, here)), float(value(closed, here))
+            if abs(expected - claimed) > 1e-6 * (abs(expected) + abs(claimed)):
                 sizes = ", ".join(f"{s} = {n}" for s, n in here.items() if isinstance(s, Size))
                 entry = ", ".join(f"{i.name} = {here[i]}" for i in indices)
                 raise Refuted(
                     f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
-                    f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
+                    f"at {entry or 'the only entry'}: {expected:.6g} against {claimed:.6g}"
                 )
     raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(normal(difference))}")
 
@@ -282,16 +277,16 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     names = sorted(names - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     sizes |= {s for i in free(difference) for s in S(i.size).atoms(Size)}
-    at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
+    point: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
     rng = random.Random(0)
     try:
         for x in names:
-            at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
+            point[x] = random_entries(x, point, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
             if isinstance(x, SymmetricArray):
-                at[x] = at[x] + at[x].T
+                point[x] = point[x] + point[x].T
         for line in inside:
-            at[line.name] = _entries(line, at)
-        rows = list(everywhere(sorted(free(difference), key=index_order), at))
+            point[line.name] = _value_of(line, point)
+        rows = list(everywhere(sorted(free(difference), key=index_order), point))
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
                 return f"the normal form is 0, but in exact numbers the difference is {number}: please report this"
@@ -300,22 +295,21 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     return ""
 
 
-def _entries(line: Definition, at: dict) -> np.ndarray:
-    """A line's array by plain loops."""
-    result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
+def _value_of(line: Definition, point: dict):
+    """A line's number or array by plain loops."""
+    if isinstance(line.left, Symbol):
+        return value(line.right, point)
+    result = np.empty([value(size, point) for size in line.name.sizes], dtype=object)
     for where in np.ndindex(result.shape):
-        result[where] = value(line.right, at | dict(zip(line.left.indices, (n + 1 for n in where))))
+        result[where] = value(line.right, point | dict(zip(line.left.indices, (n + 1 for n in where))))
     return result
 
 
 def _is_rational(expr: Expr) -> bool:
     """Does the expression have fractions for values, at fractions?"""
-    if expr.has(Cholesky, LogAbsDet):
-        return False
-    rational = all(
-        f.func in HEADS and HEADS[f.func].is_rational for f in expr.atoms(Function) - expr.atoms(KroneckerDelta)
-    )
-    return rational and all(p.exp.is_integer for p in expr.atoms(Pow))
+    functions = expr.atoms(Function) - expr.atoms(KroneckerDelta)
+    rational = all(f.func in HEADS and HEADS[f.func].is_rational for f in functions)
+    return rational and all(p.exp.is_integer for p in expr.atoms(Pow)) and not expr.has(Cholesky, LogAbsDet)
 
 
 def _fraction(rng: random.Random) -> Fraction:

@@ -71,12 +71,12 @@ class Index(Dummy):
 
     @property
     def letters(self) -> list[str]:
-        """Its possible names in print, the best first: its own, unless that is the number of a bound index."""
-        own = [] if self.name.isdigit() else [self.name]
-        return [*own, *getattr(self.size, "letters", []), *"abcdefgh"]
+        """Its possible names in print, the best first: `name`, unless that is the number of a bound index."""
+        named = [] if ":" in self.name else [self.name]
+        return [*named, *getattr(self.size, "letters", []), *"abcdefgh"]
 
     def _sympystr(self, printer) -> str:
-        return f"{self.name}:{self.size}"  # by name and range, for the order of terms
+        return f"{self.name.partition(':')[0]}:{self.size}"  # by name and range, for the order of terms
 
 
 class Array(IndexedBase):
@@ -151,13 +151,13 @@ def delta(i, j) -> Expr:
 
 
 def with_equal_indices(expr: Expr, goes: Callable[[Expr, Expr, Expr], bool]) -> Expr:
-    """Each term with one index for two that a delta of it makes equal: other for one where goes(one, other, term)."""
+    """Each term with one index for two that a delta of it makes equal: j for i where goes(i, j, term)."""
     terms = []
     for term in Add.make_args(expr):
         for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for one, other in (pair.args, pair.args[::-1]):
-                if goes(one, other, term):
-                    term = pair * (term / pair).xreplace({one: other})
+            for i, j in (pair.args, pair.args[::-1]):
+                if goes(i, j, term):
+                    term = pair * (term / pair).xreplace({i: j})
         terms.append(term)
     return Add(*terms)
 
@@ -266,34 +266,35 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
     factors = Mul.make_args(product)
     if (changed := _entry_for_number(factors)) is not None:
         return changed, bound
-    deltas = (n for n, f in enumerate(factors) if isinstance(f, KroneckerDelta))
-    uses = (_use_of(factors[n], Mul(*factors[:n], *factors[n + 1 :]), bound) for n in deltas)
-    return next((used for used in uses if used is not None), None)
-
-
-def _use_of(factor: KroneckerDelta, rest: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
-    """The product of a delta and the rest after one use of the delta, or None if it can't be used."""
-    shift = min(x.as_coeff_Add()[0] for x in factor.args)
-    if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
-        return rest * KroneckerDelta(*[x - shift for x in factor.args]), bound
-    pairs = (factor.args, factor.args[::-1])
-    for x, y in [(x, y) for x, y in pairs if isinstance(x, Index) and not y.has(x)]:
-        if not free(y) and (y - x.size).is_positive:
-            return S.Zero, []  # x never gets as far as y
-        within = fits(y, x.size)
-        if within is None and _is_index(y) and not fits(x, top(y)) and not (top(y).is_number or x.size.is_number):
-            raise TypeError(f"contract: {x} and {y} run over different ranges")
-        # within: None for 3, or an index up to 3, which lies in the range at some sizes only: the delta stays
-        if within and x in bound:
-            return rest.xreplace({x: y}), [i for i in bound if i is not x]
-        if within and rest.has(x) and y not in bound and _stays(y, x):
-            return factor * rest.xreplace({x: y}), bound
+    for n, factor in enumerate(factors):
+        if not isinstance(factor, KroneckerDelta):
+            continue
+        beside = Mul(*factors[:n], *factors[n + 1 :])
+        shift = min(x.as_coeff_Add()[0] for x in factor.args)
+        if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
+            return beside * KroneckerDelta(*[x - shift for x in factor.args]), bound
+        for x, y in (factor.args, factor.args[::-1]):
+            if isinstance(x, Index) and (used := _with_value(x, y, factor, beside, bound)) is not None:
+                return used
     return None
 
 
-def _stays(y: Expr, x: Index) -> bool:
-    """Of two equal indices that are not bound, does this one replace the other? It is the first in a fixed order."""
-    return not isinstance(y, Index) or index_order(y) < index_order(x)
+def _with_value(x: Index, y: Expr, factor: Expr, beside: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
+    """The product of the delta of x and y and what stands beside it, with y for x; None if x has to stay."""
+    if y.has(x):
+        return None
+    if not free(y) and (y - x.size).is_positive:
+        return S.Zero, []  # x never gets as far as y
+    within = fits(y, x.size)
+    if within is None and _is_index(y) and not fits(x, top(y)) and not (top(y).is_number or x.size.is_number):
+        raise TypeError(f"contract: {x} and {y} run over different ranges")
+    # within: None for 3, or an index up to 3, which lies in the range at some sizes only: the delta stays
+    if within and x in bound:
+        return beside.xreplace({x: y}), [i for i in bound if i is not x]
+    # of two indices that are not bound, the first in a fixed order stays
+    if within and beside.has(x) and y not in bound and not (isinstance(y, Index) and index_order(x) < index_order(y)):
+        return factor * beside.xreplace({x: y}), bound
+    return None
 
 
 def _is_index(expr: Expr) -> bool:
@@ -308,13 +309,12 @@ def _entry_for_number(factors: tuple[Expr, ...]) -> Expr | None:
     The entry lies in the range of its index at all sizes, which a number such as 3 does not.
     """
     deltas = [f for f in factors if isinstance(f, KroneckerDelta)]
-    for factor, other in itertools.permutations(deltas, 2):
-        entry = next((x for x in factor.args if isinstance(x, Indexed)), None)
-        number = next((x for x in factor.args if not free(x)), None)
-        if entry is not None and number is not None and number in other.args:
-            (index,) = set(other.args) - {number}
-            if isinstance(index, Index):
-                return Mul(*[f for f in factors if f is not other], KroneckerDelta(index, entry))
+    for of_entry, of_index in itertools.permutations(deltas, 2):
+        for entry, number in (of_entry.args, of_entry.args[::-1]):
+            if isinstance(entry, Indexed) and not free(number) and number in of_index.args:
+                (index,) = set(of_index.args) - {number}
+                if isinstance(index, Index):
+                    return Mul(*[f for f in factors if f is not of_index], KroneckerDelta(index, entry))
     return None
 
 
@@ -359,7 +359,7 @@ def numbered(
     for size, uses in sorted(ranges.items(), key=str):
         count = sum(map(len, uses.values())) + len(taken)
         numbers = [b for n in range(count) if (b := bound_index(size, n)) not in taken]
-        orders = itertools.product(*[itertools.permutations(uses[one]) for one in sorted(uses)])
+        orders = itertools.product(*[itertools.permutations(uses[key]) for key in sorted(uses)])
         choices.append([dict(zip(itertools.chain(*indices), numbers)) for indices in orders])
     forms = []
     for choice in itertools.product(*choices):
@@ -373,38 +373,39 @@ def numbered(
 class _Numbered(Index):
     """A bound index of a normal form."""
 
-    def fresh(self) -> Index:
-        return Index(self.name, self.size)
-
 
 @cache
 def bound_index(size: Expr, number: int) -> _Numbered:
-    """The index of this range with this number, used in normal forms only."""
-    return _Numbered(str(number), size)
+    """The index of this range with this number, used in normal forms only.
+
+    SymPy sorts those with the same number by range, which is in the name, and not by which was made first: a size
+    stands before a formula of sizes, since letters stand before "~".
+    """
+    return _Numbered(f"{number}:{size}" if S(size).is_Atom else f"{number}:~{size}", size)
 
 
 # ---- the meaning: plain loops ----------------------------------------------------------------------------------------
 
 
-def value(expr: Expr, at: dict):
+def value(expr: Expr, point: dict):
     """The value of an expression by plain loops: the meaning that every rule above must preserve.
 
-    at: numbers for indices, sizes and symbols, and NumPy arrays (entry 1 comes first) for Arrays. Exact for Fractions
-    as long as no function or root occurs.
+    point: numbers for indices, sizes and symbols, and NumPy arrays (entry 1 comes first) for Arrays. Exact for
+    Fractions as long as no function or root occurs.
     """
-    if expr in at:
-        return at[expr]
+    if expr in point:
+        return point[expr]
     if expr.is_NumberSymbol or expr.is_infinite:  # pi, e
         return float(expr)
     if expr.is_Rational:
         return int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     if isinstance(expr, Sum):
-        return sum(value(expr.function, here) for here in everywhere([limit[0] for limit in expr.limits], at))
+        return sum(value(expr.function, here) for here in everywhere([limit[0] for limit in expr.limits], point))
     if isinstance(expr, Indexed):
-        return at[expr.base][tuple(value(i, at) - 1 for i in expr.indices)]
+        return point[expr.base][tuple(value(i, point) - 1 for i in expr.indices)]
     if hasattr(expr, "number_at"):  # a number that is made from a whole matrix (linear_algebra.py)
-        return expr.number_at(at)
-    arguments = [value(a, at) for a in expr.args]
+        return expr.number_at(point)
+    arguments = [value(a, point) for a in expr.args]
     if isinstance(expr, KroneckerDelta):
         return int(arguments[0] == arguments[1])
     return (MEANING.get(expr.func) or HEADS[expr.func].value)(*arguments)
@@ -417,11 +418,11 @@ MEANING = {
 }
 
 
-def everywhere(indices: Iterable[Index], at: dict) -> Iterator[dict]:
-    """`at` with numbers for these indices as well, one dict for each combination of their values."""
+def everywhere(indices: Iterable[Index], point: dict) -> Iterator[dict]:
+    """`point` with numbers for these indices as well, one dict for each combination of their values."""
     indices = list(indices)
-    for numbers in itertools.product(*[range(1, value(i.size, at) + 1) for i in indices]):
-        yield at | dict(zip(indices, numbers))
+    for numbers in itertools.product(*[range(1, value(i.size, point) + 1) for i in indices]):
+        yield point | dict(zip(indices, numbers))
 
 
 def sizes_of(array: Array) -> set[Size]:
@@ -429,9 +430,11 @@ def sizes_of(array: Array) -> set[Size]:
     return {symbol for size in (*array.sizes, S(array.values or 0)) for symbol in size.atoms(Size)}
 
 
-def random_entries(array: Array, at: dict, rng: random.Random, number: Callable[[random.Random], object]) -> np.ndarray:
+def random_entries(
+    array: Array, point: dict, rng: random.Random, number: Callable[[random.Random], object]
+) -> np.ndarray:
     """Random entries: numbers, or indices where the array is a table of them."""
-    entries = np.empty([value(size, at) for size in array.sizes], dtype=object)
+    entries = np.empty([value(size, point) for size in array.sizes], dtype=object)
     for where in np.ndindex(entries.shape):
-        entries[where] = number(rng) if array.values is None else rng.randint(1, value(array.values, at))
+        entries[where] = number(rng) if array.values is None else rng.randint(1, value(array.values, point))
     return entries

@@ -127,8 +127,8 @@ class Step(PiecewiseConstant, Indicator):
 
     @classmethod
     def eval(cls, x):
-        number, rest = S(x).as_coeff_Add()
-        factor, mask = rest.as_coeff_Mul()
+        number, multiple = S(x).as_coeff_Add()
+        factor, mask = multiple.as_coeff_Mul()
         if isinstance(mask, Indicator | KroneckerDelta) and number.is_Rational and factor.is_Rational:
             low, high = (TABLE[cls.__name__].value(Fraction(n.p, n.q)) for n in (number, number + factor))
             return low + (high - low) * mask
@@ -160,10 +160,15 @@ def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns)
     return head
 
 
+def elementary(name: str, slope: Callable, **columns):
+    """Enter a function that SymPy and Python's `math` have by this name."""
+    return enter(name, getattr(sympy, name), value=getattr(math, name), slope=slope, elementary=True, **columns)
+
+
 def fill(pattern: str, parts: Iterable[str]) -> str:
     """A text of a row with these in the place of each {}."""
-    first, *rest = pattern.split("{}")
-    return first + "".join(p + r for p, r in zip(parts, rest, strict=True))
+    before, *behind = pattern.split("{}")
+    return before + "".join(p + text for p, text in zip(parts, behind, strict=True))
 
 
 def with_need(key: str) -> tuple[Callable, ...]:
@@ -182,54 +187,38 @@ def _inside(of, x):
 # fmt: off
 # ---- elementary functions, which SymPy has ---------------------------------------------------------------------------
 
-exp = enter(
-    "exp", sympy.exp, value=math.exp, slope=lambda of, y, x: y, sign=1, elementary=True,
-    coq="exp", interval=iv.exp, letter="e",
+exp = elementary("exp", lambda of, y, x: y, sign=1, coq="exp", interval=iv.exp, letter="e")
+log = elementary("log", lambda of, y, x: 1 / x, needs={"logarithm": _itself}, coq="ln", interval=iv.log, letter="")
+sqrt = elementary(
+    "sqrt", lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=1, coq="sqrt", interval=iv.sqrt, letter="r",
 )
-log = enter(
-    "log", sympy.log, value=math.log, slope=lambda of, y, x: 1 / x, needs={"logarithm": _itself},
-    elementary=True, coq="ln", interval=iv.log, letter="",
+tanh = elementary(
+    "tanh", lambda of, y, x: 1 - y**2, form=lambda x: 1 - 2 / (1 + exp(2 * x)), parity=-1, coq="tanh", letter="h",
 )
-sqrt = enter(
-    "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=1,
-    elementary=True, coq="sqrt", interval=iv.sqrt, letter="r",
+sin = elementary("sin", lambda of, y, x: of.cos(x), parity=-1, coq="sin", interval=iv.sin)
+cos = elementary("cos", lambda of, y, x: -of.sin(x), parity=1, coq="cos", interval=iv.cos)
+asin = elementary(
+    "asin", lambda of, y, x: 1 / of.sqrt(1 - x**2), needs={"arc": _inside}, parity=-1,
+    numpy="np.arcsin", text="arcsin", tex=r"\arcsin", coq="asin",
 )
-tanh = enter(
-    "tanh", sympy.tanh, value=math.tanh, slope=lambda of, y, x: 1 - y**2, form=lambda x: 1 - 2 / (1 + exp(2 * x)),
-    parity=-1, elementary=True, coq="tanh", letter="h",
+acos = elementary(
+    "acos", lambda of, y, x: -(1 / of.sqrt(1 - x**2)), needs={"arc": _inside},
+    numpy="np.arccos", text="arccos", tex=r"\arccos", coq="acos",
 )
-sin = enter(
-    "sin", sympy.sin, value=math.sin, slope=lambda of, y, x: of.cos(x), parity=-1, elementary=True,
-    coq="sin", interval=iv.sin,
+atan = elementary(
+    "atan", lambda of, y, x: 1 / (x**2 + 1), parity=-1, numpy="np.arctan", text="arctan", tex=r"\arctan", coq="atan",
 )
-cos = enter(
-    "cos", sympy.cos, value=math.cos, slope=lambda of, y, x: -of.sin(x), parity=1, elementary=True,
-    coq="cos", interval=iv.cos,
+asinh = elementary(
+    "asinh", lambda of, y, x: 1 / of.sqrt(x**2 + 1), parity=-1,
+    numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{arsinh}", coq="arcsinh",
 )
-asin = enter(
-    "asin", sympy.asin, value=math.asin, slope=lambda of, y, x: 1 / of.sqrt(1 - x**2), needs={"arc": _inside},
-    parity=-1, elementary=True, numpy="np.arcsin", text="arcsin", tex=r"\arcsin", coq="asin",
-)
-acos = enter(
-    "acos", sympy.acos, value=math.acos, slope=lambda of, y, x: -(1 / of.sqrt(1 - x**2)), needs={"arc": _inside},
-    elementary=True, numpy="np.arccos", text="arccos", tex=r"\arccos", coq="acos",
-)
-atan = enter(
-    "atan", sympy.atan, value=math.atan, slope=lambda of, y, x: 1 / (x**2 + 1), parity=-1,
-    elementary=True, numpy="np.arctan", text="arctan", tex=r"\arctan", coq="atan",
-)
-asinh = enter(
-    "asinh", sympy.asinh, value=math.asinh, slope=lambda of, y, x: 1 / of.sqrt(x**2 + 1), parity=-1,
-    elementary=True, numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{arsinh}", coq="arcsinh",
-)
-erf = enter(
-    "erf", sympy.erf, value=math.erf, slope=lambda of, y, x: 2 * of.exp(-(x**2)) / of.root_of_pi, parity=-1,
-    elementary=True, numpy="erf", tex=r"\operatorname{erf}", coq="erf",
+erf = elementary(
+    "erf", lambda of, y, x: 2 * of.exp(-(x**2)) / of.root_of_pi, parity=-1,
+    numpy="erf", tex=r"\operatorname{erf}", coq="erf",
     helper='''def erf(x):
     """The error function."""
     return np.vectorize(math.erf, otypes=[float])(x)''',
 )
-
 erfinv = enter(
     "erfinv", value=lambda x: statistics.NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2), needs={"unit": _inside},
     slope=lambda of, y, x: of.exp(y**2) * of.root_of_pi / 2, parity=-1, elementary=True, numpy="erfinv", letter="z",

@@ -114,11 +114,11 @@ class OfMatrix(_Called, Expr):
         """The derivative by an entry of the array, with indices that stand nowhere else."""
         raise NotImplementedError
 
-    def number_at(self, at: dict):
+    def number_at(self, point: dict):
         """The meaning in numbers (formulas.value): a fraction where the array has fractions and no root is taken."""
-        matrix = _numbers(self.matrix, at)
+        matrix = _numbers(self.matrix, point)
         if isinstance(self, MatrixEntry):
-            return matrix[tuple(value(i, at) - 1 for i in self.args[1:])]
+            return matrix[tuple(value(i, point) - 1 for i in self.args[1:])]
         determinant = _eliminated(matrix)[1]
         return determinant if isinstance(self, Determinant) else math.log(abs(determinant))
 
@@ -207,13 +207,11 @@ def _contracted(expr: Expr, *indices: Index) -> Expr:
     return Add(*terms)
 
 
-def as_entry(factor: Expr) -> tuple[Matrix, Expr, Expr] | None:
-    """The matrix and the indices of an entry; None for another formula."""
+def as_entry(factor: Expr) -> tuple:
+    """The matrix or array of an entry, and its indices; None alone for another formula."""
     if isinstance(factor, MatrixEntry):
         return factor.args
-    if isinstance(factor, Indexed) and len(factor.indices) == 2:
-        return factor.base, *factor.indices
-    return None
+    return (factor.base, *factor.indices) if isinstance(factor, Indexed) else (None,)
 
 
 # ---- replacing an array, and the meaning in numbers ------------------------------------------------------------------
@@ -221,24 +219,21 @@ def as_entry(factor: Expr) -> tuple[Matrix, Expr, Expr] | None:
 
 def in_names(expr: Expr, name: Array, left: Indexed, right: Expr) -> Expr:
     """The expression with the matrix `right`, an entry of another one, for the array `name` inside of opaque parts."""
-    whole = as_entry(right)
-    if whole is None or set(whole[1:]) != set(left.indices):
+    matrix, *indices = as_entry(right)
+    turned = indices != [*left.indices]
+    if (turned and indices != [*left.indices[::-1]]) or not isinstance(matrix, Array):
         return expr
-    matrix, turned = whole[0], tuple(whole[1:]) != tuple(left.indices)
     changes = {}
-    for e in expr.atoms(OfMatrix):
-        if array_of(e.matrix) != name or not isinstance(matrix, Array):
-            continue
-        new = with_array(e.matrix, matrix)
-        at = e.args[1:][::-1] if turned and not isinstance(e.matrix, Cholesky) else e.args[1:]
-        changes[e] = e.func(new, *at)
+    for e in [e for e in expr.atoms(OfMatrix) if array_of(e.matrix) == name]:
+        order = -1 if turned and not isinstance(e.matrix, Cholesky) else 1
+        changes[e] = e.func(with_array(e.matrix, matrix), *e.args[1:][::order])
     return expr.xreplace(changes)
 
 
-def _numbers(matrix: Matrix, at: dict) -> np.ndarray:
+def _numbers(matrix: Matrix, point: dict) -> np.ndarray:
     if isinstance(matrix, Array):
-        return np.asarray(at[matrix])
-    inner = _numbers(matrix.args[0], at)
+        return np.asarray(point[matrix])
+    inner = _numbers(matrix.args[0], point)
     if isinstance(matrix, Inverse):
         return _eliminated(inner)[0]
     inner = inner.astype(float)

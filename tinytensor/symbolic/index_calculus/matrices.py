@@ -7,6 +7,8 @@ Each form is made as text, as LaTeX and as NumPy code. A line without such a for
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
@@ -15,7 +17,7 @@ from tinytensor.symbolic.index_calculus.functions import HEADS, detach, fill, la
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, shares_of
-from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
+from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, signed, terms_of
 
 SUM, ENTRIES, PRODUCT, ATOM = 1, 2, 3, 4  # how tightly +, ⊙ and a product of matrices bind
 
@@ -26,7 +28,10 @@ class NoMatrixForm(Exception):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix expression, three times; its rows and columns are indices, or None where there is just one."""
+    """A matrix expression, three times; its rows and columns are indices, or None where there is just one.
+
+    transposed: the matrix that this one is the transpose of, if it was made so.
+    """
 
     text: str
     tex: str
@@ -35,19 +40,50 @@ class Matrix:
     columns: Index | None = None
     level: int = ATOM
     symmetric: bool = False
+    transposed: "Matrix | None" = None
 
     @property
     def axes(self) -> set[Index]:
         return {i for i in (self.rows, self.columns) if i is not None}
 
 
-def _matrix(texts: tuple[str, str, str], parts: list[Matrix], at: int, level: int, rows, columns) -> Matrix:
-    """An expression of parts, each in brackets if it binds less tightly than `at`."""
-    shown = [p.text if p.level >= at else f"({p.text})" for p in parts]
-    typeset = [p.tex if p.level >= at else rf"\left({p.tex}\right)" for p in parts]
-    code = [f"({p.code})" for p in parts]
-    text_, tex_, code_ = (fill(t, w) for t, w in zip(texts, (shown, typeset, code), strict=True))
-    return Matrix(text_, tex_, code_, rows, columns, level)
+class Operation(NamedTuple):
+    """An operation on matrices, with {} for each operand, and how tightly it binds.
+
+    operands: how tightly each of them must bind to stand without brackets.
+    """
+
+    text: str
+    tex: str
+    code: str
+    level: int = ATOM
+    operands: tuple[int, ...] = (SUM,)
+
+    def __call__(self, *operands: Matrix, axes: tuple[Index | None, Index | None] | None = None) -> Matrix:
+        """The result; its rows and columns are those of the last operand that has some, if they are not given."""
+        bare = [m.level >= level for m, level in zip(operands, self.operands, strict=True)]
+        texts = [m.text if b else f"({m.text})" for m, b in zip(operands, bare, strict=True)]
+        typeset = [m.tex if b else rf"\left({m.tex}\right)" for m, b in zip(operands, bare, strict=True)]
+        code = fill(self.code, [f"({m.code})" for m in operands])
+        axes = axes or next(((m.rows, m.columns) for m in reversed(operands) if m.axes), (None, None))
+        return Matrix(fill(self.text, texts), fill(self.tex, typeset), code, *axes, self.level)
+
+
+PLUS = Operation("{} + {}", "{} + {}", "{} + {}", SUM, (SUM, SUM))
+MINUS = Operation("{} - {}", "{} - {}", "{} - {}", SUM, (SUM, ENTRIES))
+NEGATIVE = Operation("-{}", "-{}", "-{}", SUM, (ENTRIES,))
+MULTIPLE = Operation("{} {}", "{} {}", "{} * {}", PRODUCT, (PRODUCT, PRODUCT))  # a number times a matrix
+TIMES = MULTIPLE._replace(code="{} @ {}")
+HADAMARD = Operation("{} ⊙ {}", r"{} \odot {}", "{} * {}", ENTRIES, (ENTRIES, ENTRIES))
+QUOTIENT = Operation("{} ⊘ {}", r"{} \oslash {}", "{} / {}", ENTRIES, (PRODUCT, PRODUCT))
+RECIPROCAL = Operation("1 ⊘ {}", r"1 \oslash {}", "1 / {}", ENTRIES, (PRODUCT,))
+TRANSPOSE = Operation("{}ᵀ", r"{{}}^{\top}", "{}.T", ATOM, (ATOM,))
+DERIVATIVE_TRANSPOSE = TRANSPOSE._replace(text="({})ᵀ", tex=r"{\left({}\right)}^{\top}")
+DIAGONAL = Operation("diag({})", r"\operatorname{diag}\left({}\right)", "np.diag({}[:, 0])")
+INVERSE_DIAGONAL = Operation("diag({})⁻¹", r"\operatorname{diag}\left({}\right)^{-1}", "np.diag(1 / {}[:, 0])")
+BRACKETS = Operation("({})", r"\left({}\right)", "{}")
+TRACE = Operation("tr({})", r"\operatorname{tr}\left({}\right)", "np.trace({})")
+SOFTMAX = Operation("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
 
 
 class Matrices:
@@ -112,60 +148,40 @@ class Matrices:
         code = f"{code}[:, None]" if len(axes) == 1 else code
         return Matrix(plain_text, shown, code, *axes, symmetric=isinstance(expr.base, SymmetricArray))
 
-    def add(self, expr: Add, rows, columns) -> Matrix:
-        terms = terms_of(expr, self.names)
-        parts = []
-        for term in terms:
-            negative = term.could_extract_minus_sign() and not term.is_Add
-            parts.append((negative, self.of(-term if negative else term, rows, columns)))
-        axes = set().union(*(m.axes for _, m in parts))
-        rows, columns = self.target(axes, rows, columns)
-        result: Matrix | None = None
-        for negative, one in parts:
-            one = self.broadcast_to(one, rows, columns) if one.axes else one
-            if result is None:
-                result = self.negate(one) if negative else one
-                continue
-            sign = "-" if negative else "+"
-            right = one if one.level > SUM or not negative else self.bracket(one)
-            both = result if result.axes else one
-            result = _matrix((f"{{}} {sign} {{}}",) * 3, [result, right], SUM, SUM, both.rows, both.columns)
+    def add(self, expr: Expr, rows, columns) -> Matrix:
+        parts = [(negative, self.of(term, rows, columns)) for negative, term in signed(terms_of(expr, self.names))]
+        axes = self.target(set().union(*(m.axes for _, m in parts)), rows, columns)
+        parts = [(negative, self.broadcast_to(m, *axes) if m.axes else m) for negative, m in parts]
+        (negative, result), *later = parts
+        result = NEGATIVE(result) if negative else result
+        for negative, term in later:
+            result = (MINUS if negative else PLUS)(result, term)
         return result
-
-    def bracket(self, m: Matrix) -> Matrix:
-        return _matrix(("({})", r"\left({}\right)", "{}"), [m], SUM, ATOM, m.rows, m.columns)
-
-    def negate(self, m: Matrix) -> Matrix:
-        return _matrix(("-{}",) * 3, [m], ENTRIES, SUM, m.rows, m.columns)
 
     def power(self, expr: Pow, rows, columns) -> Matrix:
         base, power = expr.args
         if not power.is_number:
             raise NoMatrixForm
         if power.is_negative:
-            below = self.of(1 / expr, rows, columns)
-            return _matrix(("1 ⊘ {}", r"1 \oslash {}", "1 / {}"), [below], PRODUCT, ENTRIES, below.rows, below.columns)
+            return RECIPROCAL(self.of(1 / expr, rows, columns))
         inside = self.of(base, rows, columns)
         if power == S.Half:
-            root = _matrix(("√{}", "{}", "np.sqrt({})"), [inside], ATOM, ATOM, inside.rows, inside.columns)
+            root = Operation("√{}", "{}", "np.sqrt({})", ATOM, (ATOM,))(inside)
             return replace(root, tex=rf"\sqrt{{{inside.tex}}}")
-        if not inside.axes:
-            return _matrix(
-                (f"{{}}^{power}", f"{{{{}}}}^{{{power}}}", f"{{}}**({power})"), [inside], ATOM, ATOM, None, None
-            )
-        texts = (f"{{}}^∘{power}", rf"{{{{}}}}^{{\circ {power}}}", f"{{}}**({power})")
-        return _matrix(texts, [inside], ATOM, ATOM, inside.rows, inside.columns)
+        circle, circle_tex = ("∘", r"\circ ") if inside.axes else ("", "")
+        texts = f"{{}}^{circle}{power}", f"{{{{}}}}^{{{circle_tex}{power}}}", f"{{}}**({power})"
+        return Operation(*texts, ATOM, (ATOM,))(inside)
 
     def delta(self, expr: KroneckerDelta) -> Matrix:
         """The identity, or the matrix whose row n is 1 at t_n."""
-        for one, other in (expr.args, expr.args[::-1]):
-            if not (isinstance(one, Indexed) and isinstance(other, Index) and one.base.values == other.size):
+        for table, column in (expr.args, expr.args[::-1]):
+            if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
                 continue
-            row = one.indices[0]
-            if len(one.indices) == 1 and isinstance(row, Index) and row is not other:
-                code = f"np.eye({self.writer.number(other.size).text})[{self.writer.name(one.base)}]"
-                shown = rf"\operatorname{{onehot}}\left({name_tex(one.base.text)}\right)"
-                return Matrix(f"onehot({one.base.text})", shown, code, row, other)
+            row = table.indices[0]
+            if len(table.indices) == 1 and isinstance(row, Index) and row is not column:
+                code = f"np.eye({self.writer.number(column.size).text})[{self.writer.name(table.base)}]"
+                shown = rf"\operatorname{{onehot}}\left({name_tex(table.base.text)}\right)"
+                return Matrix(f"onehot({table.base.text})", shown, code, row, column)
         raise NoMatrixForm
 
     def function(self, expr: Expr, rows, columns) -> Matrix:
@@ -175,67 +191,51 @@ class Matrices:
         row = HEADS.get(expr.func)
         if row is None or not row.numpy:
             raise NoMatrixForm
-        return _matrix((row.text, row.tex, row.numpy), [inside], SUM, ATOM, inside.rows, inside.columns)
+        return Operation(row.text, row.tex, row.numpy)(inside)
 
     def softmax(self, expr: Expr, rows, columns) -> Matrix | None:
         """softmax(S), of each row, for exp(S_ij) / Σ_j exp(S_ij)."""
         for part, over in shares_of(expr):
             if over == [columns] and isinstance(part, exp):
-                inside = self.broadcast_to(self.of(part.args[0], rows, columns), rows, columns)
-                texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
-                return _matrix(texts, [inside], SUM, ATOM, rows, columns)
+                return SOFTMAX(self.broadcast_to(self.of(part.args[0], rows, columns), rows, columns))
         return None
 
     # ------------------------------------------------------------------------------------------------ products
 
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
         """A product of entries, summed over some indices, one after the other."""
-        if inside.is_Add:
-            number, above, below = S.One, [inside], []
-        else:
-            number, above, below = factors_of(inside, self.names)
-        negative, number = number < 0, abs(number)
-        if (whole := self.trace(above, over)) is not None and not [f for f in below if free(f)]:
-            result = self.scale_by(whole, number / Mul(*below))
-            return self.negate(result) if negative else result
-        parts = [self.of(f, rows, columns) for f in above]
-        divisors = [self.of(f, rows, columns) for f in below if free(f)]
-        if any(m.axes & set(over) for m in divisors):
-            raise NoMatrixForm
-        for k in over:
-            mine = [p for p in parts if k in p.axes]
-            if not mine:
+        number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(inside, self.names)
+        divisors = [f for f in below if free(f)]
+        result = None if divisors else self.trace(above, over)
+        if result is None:
+            parts = self.sums([self.of(f, rows, columns) for f in above], over, rows, columns)
+            quotients = [self.of(f, rows, columns) for f in divisors]
+            if any(m.axes & set(over) for m in quotients):
                 raise NoMatrixForm
-            at = min(parts.index(p) for p in mine)
-            over_k = self.sum_over(mine, k, rows, columns)
-            parts = [p for p in parts if k not in p.axes]
-            parts.insert(at, over_k)
-        result = self.multiply_entries(parts, rows, columns, divisors)
-        scale = number / Mul(*[f for f in below if not free(f)])
-        result = self.scale_by(result, scale)
-        return self.negate(result) if negative else result
+            result = self.multiply_entries(parts, rows, columns, quotients)
+        result = self.scale_by(result, abs(number) / Mul(*[f for f in below if f not in divisors]))
+        return NEGATIVE(result) if number < 0 else result
 
     def trace(self, factors: list[Expr], over: list[Index]) -> Matrix | None:
         """tr(A) for Σ_k A_kk, tr(A B) for Σ_ij A_ij B_ji, with numbers in front."""
-        own = [f for f in factors if any(f.has(k) for k in over)]
-        rest = [self.of(f) for f in factors if f not in own]
-        if not own or len(own) > 2 or any(m.axes for m in rest):
+        entries = [f for f in factors if f.has(*over)]
+        numbers = [self.of(f) for f in factors if f not in entries]
+        if not 1 <= len(entries) <= 2 or any(m.axes for m in numbers):
             return None
-        if any(not isinstance(f, Indexed) or len(f.indices) != 2 for f in own):
+        if any(not isinstance(f, Indexed) or len(f.indices) != 2 for f in entries):
             return None
-        if len(own) == 1:
-            i, j = own[0].indices
+        if len(entries) == 1:
+            i, j = entries[0].indices
             if i != j or over != [i]:
                 return None
-            inside = self.entry(own[0].base[i, Index("other", i.size)])
+            inside = self.entry(entries[0].base[i, Index("other", i.size)])
         else:
-            a, b = (self.entry(f) for f in own)
+            a, b = map(self.entry, entries)
             if len(over) != 2 or a.axes != set(over) or b.axes != a.axes:
                 return None
-            inside = self.times(self.orient(a, b.columns, b.rows), b, a.rows, a.rows)
-        texts = ("tr({})", r"\operatorname{tr}\left({}\right)", "np.trace({})")
-        result = _matrix(texts, [inside], SUM, ATOM, None, None)
-        return self.multiple(self.multiply_numbers(rest), result) if rest else result
+            inside = TIMES(self.orient(a, b.columns, b.rows), b)
+        result = TRACE(inside, axes=(None, None))
+        return self.multiple(self.multiply_numbers(numbers), result) if numbers else result
 
     def scale_by(self, m: Matrix, scale: Expr) -> Matrix:
         number, above, below = factors_of(scale)
@@ -245,14 +245,20 @@ class Matrices:
             m = self.multiple(self.number(over), m)
         if under != 1:
             n = self.number(under)
-            n = n if n.level == ATOM else self.bracket(n)
-            t = _matrix(("{}/{}",) * 3, [m, n], PRODUCT, PRODUCT, m.rows, m.columns)
-            fraction = rf"\frac{{1}}{{{self.number(under).tex}}} {self._tight(m)}"
-            return Matrix(t.text, fraction, t.code, m.rows, m.columns, PRODUCT)
+            text_ = f"{{}}/{n.text}" if n.level == ATOM else f"{{}}/({n.text})"
+            m = Operation(text_, rf"\frac{{1}}{{{n.tex}}} {{}}", f"{{}}/({n.code})", PRODUCT, (PRODUCT,))(m)
         return m
 
-    def _tight(self, m: Matrix) -> str:
-        return m.tex if m.level >= PRODUCT else rf"\left({m.tex}\right)"
+    def sums(self, parts: list[Matrix], over: list[Index], rows, columns) -> list[Matrix]:
+        """The factors of a product after its sums over indices, each in the place of the first factor that it has."""
+        for k in over:
+            inside = [p for p in parts if k in p.axes]
+            if not inside:
+                raise NoMatrixForm
+            position = parts.index(inside[0])
+            outside = [p for p in parts if k not in p.axes]
+            parts = [*outside[:position], self.sum_over(inside, k, rows, columns), *outside[position:]]
+        return parts
 
     def sum_over(self, parts: list[Matrix], k: Index, rows, columns) -> Matrix:
         """The sum over k of a product of matrices and columns."""
@@ -263,51 +269,46 @@ class Matrices:
         if len(groups) > 2:
             raise NoMatrixForm
         sides = [(i, self.orient(self.hadamard(ps), i, k)) for i, ps in groups.items()]
-        v = self.hadamard([self.orient(p, k, None) for p in column]) if column else None
-        ones = self.ones(k)
         if not sides:
-            if len(column) == 2:
-                return self.times(self.transpose(column[0]), column[1], None, None)
-            return self.times(self.transpose(ones), v, None, None)
+            left, right = column if len(column) == 2 else (self.ones(k), self.column(column, k))
+            return TIMES(self.transpose(left), right, axes=(None, None))
         if len(sides) == 1:
             ((i, left),) = sides
-            return self.times(left, v or ones, i, None)
+            return TIMES(left, self.column(column, k), axes=(i, None))
         (i, left), (j, right) = sides
         if (rows is j or columns is i) and rows is not i:
             i, left, j, right = j, right, i, left
-        if v is not None:
-            left = self.times(left, self.diagonal(v), i, k)
-        return self.times(left, self.transpose(right), i, j)
+        left = TIMES(left, DIAGONAL(self.column(column, k)), axes=(i, k)) if column else left
+        return TIMES(left, self.transpose(right), axes=(i, j))
 
     def multiply_entries(self, parts: list[Matrix], rows, columns, divisors: list[Matrix]) -> Matrix:
         """The product of entries, and their quotient by some."""
         numbers = [p for p in parts if not p.axes]
         parts = [p for p in parts if p.axes]
         axes = set().union(*(p.axes for p in (*parts, *divisors)))
-        rows, columns = self.target(axes, rows, columns)
         if not axes:
             return self.multiply_numbers(numbers)
-        full = [self.orient(p, rows, columns) for p in parts if p.axes == axes]
-        left, right = ([p for p in parts if columns is not None and p.axes == {i}] for i in (rows, columns))
-        if full:
-            m = self.hadamard(full)
-            m = self.times(self.diagonal(self.column(left, rows)), m, rows, columns) if left else m
-            m = self.times(m, self.diagonal(self.column(right, columns)), rows, columns) if right else m
-        elif left or right:
-            m = self.times(self.column(left, rows), self.transpose(self.column(right, columns)), rows, columns)
-        else:
-            m = self.broadcast_to(self.number(S.One), rows, columns)
+        rows, columns = self.target(axes, rows, columns)
+        m = self.multiply_matrices(parts, rows, columns)
         for divisor in divisors:
             if divisor.axes == axes:
-                texts = ("{} ⊘ {}", r"{} \oslash {}", "{} / {}")
-                m = _matrix(texts, [m, self.orient(divisor, rows, columns)], PRODUCT, ENTRIES, rows, columns)
+                m = QUOTIENT(m, self.orient(divisor, rows, columns), axes=(rows, columns))
                 continue
-            texts = ("diag({})⁻¹", r"\operatorname{diag}\left({}\right)^{-1}", "np.diag(1 / {}[:, 0])")
-            d = _matrix(texts, [divisor], SUM, ATOM, divisor.rows, divisor.rows)
-            m = self.times(d, m, rows, columns) if divisor.axes == {rows} else self.times(m, d, rows, columns)
-        if numbers:
-            m = self.multiple(self.multiply_numbers(numbers), m)
-        return m
+            inverse = INVERSE_DIAGONAL(divisor)
+            m = TIMES(*([inverse, m] if divisor.axes == {rows} else [m, inverse]), axes=(rows, columns))
+        return self.multiple(self.multiply_numbers(numbers), m) if numbers else m
+
+    def multiply_matrices(self, parts: list[Matrix], rows, columns) -> Matrix:
+        """The product entry by entry of matrices with these axes, columns of rows, and columns of columns."""
+        full = [self.orient(p, rows, columns) for p in parts if p.axes == {rows, columns} - {None}]
+        left, right = ([p for p in parts if columns is not None and p.axes == {i}] for i in (rows, columns))
+        if not full and columns is None:
+            return self.ones(rows)
+        if not full:
+            return TIMES(self.column(left, rows), self.transpose(self.column(right, columns)), axes=(rows, columns))
+        m = self.hadamard(full)
+        m = TIMES(DIAGONAL(self.column(left, rows)), m) if left else m
+        return TIMES(m, DIAGONAL(self.column(right, columns)), axes=(rows, columns)) if right else m
 
     def column(self, parts: list[Matrix], i: Index) -> Matrix:
         """The product of columns; one of ones if there is none."""
@@ -318,14 +319,10 @@ class Matrices:
         return Matrix("𝟏", "𝟏", f"np.ones(({self.writer.number(i.size).text}, 1))", i)
 
     def multiple(self, number: Matrix, m: Matrix) -> Matrix:
-        number = self.bracket(number) if "ᵀ" in number.text and number.level < ATOM else number
-        return _matrix(("{} {}", "{} {}", "{} * {}"), [number, m], PRODUCT, PRODUCT, m.rows, m.columns)
+        return MULTIPLE(BRACKETS(number) if "ᵀ" in number.text and number.level < ATOM else number, m)
 
     def multiply_numbers(self, numbers: list[Matrix]) -> Matrix:
-        result = numbers[0] if numbers else self.number(S.One)
-        for p in numbers[1:]:
-            result = _matrix(("{} {}", "{} {}", "{} * {}"), [result, p], PRODUCT, PRODUCT, None, None)
-        return result
+        return reduce(MULTIPLE, numbers) if numbers else self.number(S.One)
 
     def target(self, axes: set[Index], rows, columns) -> tuple[Index | None, Index | None]:
         """Rows and columns for these axes, those of the whole where possible."""
@@ -339,35 +336,19 @@ class Matrices:
 
     def hadamard(self, parts: list[Matrix]) -> Matrix:
         """The product entry by entry, of matrices that are turned as the first one is."""
-        result = parts[0]
-        for p in parts[1:]:
-            p = self.orient(p, result.rows, result.columns)
-            texts = ("{} ⊙ {}", r"{} \odot {}", "{} * {}")
-            result = _matrix(texts, [result, p], ENTRIES, ENTRIES, result.rows, result.columns)
-        return result
-
-    def times(self, a: Matrix, b: Matrix, rows, columns) -> Matrix:
-        return _matrix(("{} {}", "{} {}", "{} @ {}"), [a, b], PRODUCT, PRODUCT, rows, columns)
-
-    def diagonal(self, m: Matrix) -> Matrix:
-        texts = ("diag({})", r"\operatorname{diag}\left({}\right)", "np.diag({}[:, 0])")
-        return _matrix(texts, [m], SUM, ATOM, m.rows, m.rows)
+        return reduce(lambda m, p: HADAMARD(m, self.orient(p, m.rows, m.columns)), parts)
 
     def transpose(self, m: Matrix) -> Matrix:
         if m.symmetric:
             return replace(m, rows=m.columns, columns=m.rows)
-        texts = ("{}ᵀ", r"{{}}^{\top}", "{}.T")
+        if m.transposed is not None:
+            return m.transposed
+        axes = m.columns, m.rows
         if m.text.endswith("⁻¹") and m.level == ATOM:
-            return Matrix(m.text[:-1] + "ᵀ", m.tex.replace("^{-1}", r"^{-\top}"), f"{m.code}.T", m.columns, m.rows)
-        if m.text.endswith("⁻ᵀ") and m.level == ATOM:
-            code = m.code.removesuffix(".T")
-            return Matrix(m.text[:-1] + "¹", m.tex.replace(r"^{-\top}", "^{-1}"), code, m.columns, m.rows)
-        if m.level == ATOM and m.text.startswith("∂"):
-            texts = ("({})ᵀ", r"{\left({}\right)}^{\top}", "{}.T")
-        if m.text.endswith("ᵀ") and m.level == ATOM:
-            code = m.code.removesuffix(".T")
-            return Matrix(m.text[:-1], m.tex.removesuffix(r"^{\top}")[1:-1], code, m.columns, m.rows)
-        return _matrix(texts, [m], ATOM, ATOM, m.columns, m.rows)
+            tex_ = m.tex.replace("^{-1}", r"^{-\top}")
+            return Matrix(m.text[:-1] + "ᵀ", tex_, f"{m.code}.T", *axes, transposed=m)
+        operation = DERIVATIVE_TRANSPOSE if m.level == ATOM and m.text.startswith("∂") else TRANSPOSE
+        return replace(operation(m, axes=axes), transposed=m if m.level == ATOM else BRACKETS(m))
 
     def orient(self, m: Matrix, rows, columns) -> Matrix:
         """The matrix with these rows and columns."""
@@ -375,21 +356,9 @@ class Matrices:
 
     def broadcast_to(self, m: Matrix, rows, columns) -> Matrix:
         """With these rows and columns; a column m at a matrix's place is m 1ᵀ."""
-        axes = {rows, columns} - {None}
-        if m.axes == axes:
-            return self.orient(m, rows, columns)
-        ones = self.ones
-        if not m.axes:
-            if len(axes) == 1:
-                return self.times(m, ones(rows), rows, None) if m.text != "1" else ones(rows)
-            one = self.times(ones(rows), self.transpose(ones(columns)), rows, columns)
-            return (
-                one
-                if m.text == "1"
-                else _matrix(("{} {}", "{} {}", "{} * {}"), [m, one], PRODUCT, PRODUCT, rows, columns)
-            )
-        if m.axes == {rows}:
-            return self.times(self.orient(m, rows, None), self.transpose(ones(columns)), rows, columns)
-        if m.axes == {columns}:
-            return self.times(ones(rows), self.transpose(self.orient(m, columns, None)), rows, columns)
-        raise NoMatrixForm
+        if not m.axes <= {rows, columns}:
+            raise NoMatrixForm
+        if m.axes or rows is columns is None:
+            return self.multiply_matrices([m], rows, columns)
+        ones = self.multiply_matrices([], rows, columns)
+        return ones if m.text == "1" else MULTIPLE(m, ones)

@@ -48,19 +48,19 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
 
 
 class Gram(NamedTuple):
-    """The definition of an entry with a product, C_ab = number Σ_n left_an right_nb + rest."""
+    """The definition of an entry with a product, C_ab = number Σ_n left_an right_nb + remainder."""
 
     entry: Expr
     number: Expr
     left: Expr
     right: Expr
     over: Index
-    rest: Expr
+    remainder: Expr
 
 
 @lru_cache(1000)
 def gram_of(left: Expr, formula: Expr) -> Gram | None:
-    """The definition of an entry as a product of two entries; for a square matrix with a rest; None for another one."""
+    """The definition of an entry as a product of two entries; of a square matrix with a remainder; None for another."""
     indices, parts = getattr(left, "indices", ()), spread(formula)
     if len(parts) > 1 and (len(indices) != 2 or left.base.sizes[0] != left.base.sizes[1]):
         return None
@@ -69,8 +69,8 @@ def gram_of(left: Expr, formula: Expr) -> Gram | None:
         pair = Mul.make_args(moving)
         entries = len(pair) == 2 and all(isinstance(f, Indexed | MatrixEntry) for f in pair)
         if len(bound) == 1 and entries and _of_sizes(number) and moving.has(*bound) and free(moving) >= {*indices}:
-            rest = S.Zero if len(parts) == 1 else normal(formula - total(product, *bound))
-            return Gram(left, number, *pair, *bound, rest)
+            remainder = S.Zero if len(parts) == 1 else normal(formula - total(product, *bound))
+            return Gram(left, number, *pair, *bound, remainder)
     return None
 
 
@@ -95,15 +95,14 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
         return normal(expr)
     expr = _inside(expr, symmetry)
     for _ in range(20):
-        parts = [one for product in spread(expr) for one in _by_laws(*product, symmetry)]
-        waiting, parts = parts, []
+        waiting, terms = spread(expr), []
         while waiting:
-            one = waiting.pop()
-            if (new := _of_products(*one, products)) is None:
-                parts.append(one)
-            else:
-                waiting += [part for product in new for part in _by_laws(*product, symmetry)]
-        form = Add(*[_close(*one, symmetry) for one in parts])
+            for part in _by_laws(*waiting.pop(), symmetry):
+                if (new := _of_products(*part, products)) is None:
+                    terms.append(_close(*part, symmetry))
+                else:
+                    waiting += new
+        form = Add(*terms)
         if form == expr:
             break
         expr = form
@@ -156,34 +155,33 @@ def _by_laws(product: Expr, bound: list[Index], symmetry: bool, orient: bool = T
     while (used := _of_two(product, bound, symmetry) or _of_triangles(product, bound)) is not None:
         product, bound = contract(*used)
     if orient and (parts := _of_comparisons(product, bound, symmetry)) is not None:
-        return [one for part in parts for one in _by_laws(part, bound, symmetry)]
+        return [term for part in parts for term in _by_laws(part, bound, symmetry)]
     return [(product, bound)]
 
 
 def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None:
     """Two matrices that are multiplied: A A⁻¹ = I, and the laws of a Cholesky factor."""
-    factors = list(Mul.make_args(product))
+    factors = Mul.make_args(product)
     for k in bound:
-        own = [f for f in factors if f.has(k)]
-        entries = [as_entry(f) for f in own]
-        if len(own) != 2 or None in entries:
+        pair = [f for f in factors if f.has(k)]
+        sides = [side for f in pair if (side := _side(f, k)) is not None]
+        if not len(pair) == len(sides) == 2:
             continue
-        (a, *at), (b, *at_b) = entries
-        if (at + at_b).count(k) != 2 or at.count(k) != 1:
-            continue
-        if k.size != (a.sizes[at.index(k)] if isinstance(a, Array) else size_of(a)):
-            continue
-        one = (a, at.index(k) == 0, next(i for i in at if i is not k))  # is it transposed, its other index
-        other = (b, at_b.index(k) == 1, next(i for i in at_b if i is not k))
-        for (x, x_turned, r), (y, y_turned, c) in (
-            (one, other),
-            ((b, not other[1], other[2]), (a, not one[1], one[2])),
-        ):
-            new = _product_of(x, x_turned, y, y_turned, r, c, symmetry)
+        for (x, is_row, row), (y, is_row_of_y, column) in (sides, sides[::-1]):
+            new = _product_of(x, is_row, y, not is_row_of_y, row, column, symmetry)
             if new is not None:
-                rest = Mul(*[f for f in factors if f not in own])
-                return rest * new, [i for i in bound if i is not k]
+                return Mul(new, *[f for f in factors if f not in pair]), [i for i in bound if i is not k]
     return None
+
+
+def _side(factor: Expr, k: Index) -> tuple[Matrix, bool, Expr] | None:
+    """The matrix of an entry over whose rows or columns k runs, whether these are the rows, and the second index."""
+    matrix, *indices = as_entry(factor)
+    if len(indices) != 2 or k not in indices or all(i.has(k) for i in indices):
+        return None
+    n = indices.index(k)
+    size = matrix.sizes[n] if isinstance(matrix, Array) else size_of(matrix)
+    return (matrix, n == 0, indices[1 - n]) if size == k.size else None
 
 
 def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symmetry: bool) -> Expr | None:
@@ -218,8 +216,8 @@ def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) 
     for gram in [g for g in products if g.entry.base in inverses]:
         if (used := _named(product, bound, gram)) is not None:
             factors, change, kept = used
-            rest = -factors * fresh(gram.rest).xreplace(change)
-            return [(factors * gram.entry.xreplace(change), kept), *((p, kept + more) for p, more in spread(rest))]
+            less = spread(-factors * fresh(gram.remainder).xreplace(change))
+            return [(factors * gram.entry.xreplace(change), kept), *((p, kept + more) for p, more in less)]
     return None
 
 
@@ -244,14 +242,14 @@ def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[E
     """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p], and half of 1 + δ(p,q) where all else is symmetric."""
     for f in [f for f in Mul.make_args(product) if isinstance(f, upto) and all(isinstance(a, Index) for a in f.args)]:
         p, q = f.args
-        rest = product / f
+        beside = product / f
         if p.size != q.size:
             continue
-        one, other = (str(_close(rest * upto(*pair), bound, symmetry)) for pair in ((p, q), (q, p)))
-        if one == other and p in bound and q in bound:
-            return [rest / 2, rest * delta(p, q) / 2]
-        if other < one:
-            return [rest, rest * delta(p, q), -rest * upto(q, p)]
+        form, turned = (str(_close(beside * upto(*pair), bound, symmetry)) for pair in ((p, q), (q, p)))
+        if form == turned and p in bound and q in bound:
+            return [beside / 2, beside * delta(p, q) / 2]
+        if turned < form:
+            return [beside, beside * delta(p, q), -beside * upto(q, p)]
     return None
 
 
@@ -280,11 +278,9 @@ def _in_order(expr: Expr) -> Expr:
     """The expression with the indices of each entry of a symmetric matrix in a fixed order."""
     changes = {}
     for e in expr.atoms(Indexed, MatrixEntry):
-        whole = as_entry(e)
-        if whole is not None and is_symmetric(whole[0]):
-            matrix, i, j = whole
-            if _order(j) < _order(i):
-                changes[e] = entry(matrix, j, i)
+        matrix, *indices = as_entry(e)
+        if is_symmetric(matrix) and _order(indices[1]) < _order(indices[0]):
+            changes[e] = entry(matrix, *indices[::-1])
     return expr.xreplace(changes) if changes else expr
 
 
@@ -296,7 +292,7 @@ def in_products(expr: Expr, lines: Iterable) -> Expr:
     """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
     for line in lines:
         gram = gram_of(line.left, line.right) if expr.atoms(Array) >= line.right.atoms(Array) else None
-        if gram is None or gram.rest != 0:
+        if gram is None or gram.remainder != 0:
             continue
         terms, changed = [], False
         for product, bound in spread(expr):
@@ -312,13 +308,13 @@ def _named(product: Expr, bound: list[Index], gram: Gram) -> tuple[Expr, dict, l
     """Where a product has the two factors of a definition: all else, the indices of the definition, the bound ones."""
     factors = _factors(product)
     for k in [k for k in bound if k.size == gram.over.size]:
-        own = [f for f in factors if f.has(k)]
-        for pair in (own, own[::-1]) if len(own) == 2 else ():
+        over_k = [f for f in factors if f.has(k)]
+        for pair in (over_k, over_k[::-1]) if len(over_k) == 2 else ():
             change: dict = {gram.over: k}
-            if all(_matches(f, pattern, change) for f, pattern in zip(pair, (gram.left, gram.right), strict=True)):
-                for f in pair:
-                    factors.remove(f)
-                return Mul(*factors) / gram.number, change, [i for i in bound if i is not k]
+            same = _matches(pair[0], gram.left, change) and _matches(pair[1], gram.right, change)
+            if same and not any(j.has(k) for i, j in change.items() if i is not gram.over):
+                outside = Mul(*[f for f in factors if not f.has(k)])
+                return outside / gram.number, change, [i for i in bound if i is not k]
     return None
 
 
@@ -326,22 +322,19 @@ def _factors(product: Expr) -> list[Expr]:
     """The factors of a product, a square as two of them."""
     result = []
     for f in Mul.make_args(product):
-        whole = isinstance(f, Pow) and f.exp.is_Integer and 0 < f.exp < 4 and isinstance(f.base, Indexed | MatrixEntry)
-        result += [f.base] * int(f.exp) if whole else [f]
+        split = isinstance(f, Pow) and f.exp.is_Integer and 0 < f.exp < 4 and isinstance(f.base, Indexed | MatrixEntry)
+        result += [f.base] * int(f.exp) if split else [f]
     return result
 
 
-def _matches(entry_: Expr, pattern: Expr, change: dict) -> bool:
+def _matches(factor: Expr, pattern: Expr, change: dict) -> bool:
     """Is it the pattern with other indices? `change` says which, and gets those that are new."""
-    (matrix, *at), (wanted, *indices) = (
-        e.args if isinstance(e, MatrixEntry) else (e.base, *e.indices) if isinstance(e, Indexed) else (None,)
-        for e in (entry_, pattern)
-    )
+    (matrix, *indices), (wanted, *names) = as_entry(factor), as_entry(pattern)
     if matrix != wanted or matrix is None:
         return False
-    for own in [at, at[::-1]] if is_symmetric(matrix) else [at]:
-        new = dict(zip(indices, own, strict=True))
-        if len(new) == len(indices) and all(change.get(i, j) == j for i, j in new.items()):
+    for order in [indices, indices[::-1]] if is_symmetric(matrix) else [indices]:
+        new = dict(zip(names, order, strict=True))
+        if len(new) == len(names) and all(change.get(i, j) == j for i, j in new.items()):
             change |= new
             return True
     return False
@@ -350,19 +343,19 @@ def _matches(entry_: Expr, pattern: Expr, change: dict) -> bool:
 def phi_of(expr: Sum) -> tuple[tuple[Index, Index], Expr, Expr] | None:
     """For Σ L⁻¹_ka Φ_kj L⁻¹_jb and the like: the indices k, j, the entry Φ_kj, and the factors beside it."""
     factors = Mul.make_args(expr.function)
-    lower = [f for f in factors if isinstance(f, Add) and f.has(upto) and not f.has(OfMatrix)]
-    if len(lower) != 1:
+    sums = [f for f in factors if isinstance(f, Add)]
+    triangles = [f for f in sums if f.has(upto) and not f.has(OfMatrix)]
+    if len(triangles) != 1:
         return None
     bound = [limit[0] for limit in expr.limits]
-    row, column = next(iter(lower[0].atoms(upto))).args[::-1]
-    beside = [f for f in factors if isinstance(f, Add) and f.has(row) and f.has(column) and f is not lower[0]]
-    rest = [f for f in factors if f not in beside and f is not lower[0]]
+    row, column = next(iter(triangles[0].atoms(upto))).args[::-1]
     over = [i for i in bound if i not in (row, column)]
-    if len(beside) != 1 or {row, column} - set(bound) or any(beside[0].has(i) for i in over):
+    beside = [f for f in sums if f.has(row) and f.has(column) and f not in triangles]
+    if len(beside) != 1 or len(over) + 2 != len(bound) or beside[0].has(*over):
         return None
-    inside = [f for f in rest if f.atoms(Index) & {row, column, *over}]
+    products = Mul(*[f for f in factors if f not in (*triangles, *beside)])
+    outside, inside = products.as_independent(*bound, as_Add=False)
     letters = [*getattr(row.size, "letters", ()), *"ijk"]
     names = {row: Index(letters[0], row.size), column: Index(letters[1], row.size)}
-    phi = (lower[0] * total(Mul(*inside), *over)).xreplace(names)
-    outside = Mul(*beside, *[f for f in rest if f not in inside]).expand()
-    return (names[row], names[column]), phi, outside.xreplace(names)
+    phi = (triangles[0] * total(inside, *over)).xreplace(names)
+    return (names[row], names[column]), phi, Mul(*beside, outside).expand().xreplace(names)

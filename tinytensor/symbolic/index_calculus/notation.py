@@ -16,7 +16,16 @@ from sympy.printing.str import StrPrinter
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, Step, fill, larger, smaller, theta
 from tinytensor.symbolic.index_calculus.linear_algebra import with_names
-from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
+from tinytensor.symbolic.index_calculus.order import (
+    Name,
+    decimal,
+    divisor,
+    factors_of,
+    in_order_of,
+    is_negative,
+    signed,
+    terms_of,
+)
 
 _LETTERS = "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi"
 _LETTERS += " ρ rho σ sigma τ tau υ upsilon φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi"
@@ -24,10 +33,6 @@ _LETTERS += " Σ Sigma Φ Phi Ψ Psi Ω Omega ℓ ell"
 GREEK = {letter: chr(92) + name for letter, name in zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True)}
 _SPELLED = {name.removeprefix("var"): f"{chr(92)}{name}" for name in _LETTERS.split()[1::2]}  # mu in code is μ here
 _SPELLED["lambda_"] = _SPELLED.pop("lambda")  # a word of Python
-_SYMBOLS = {  # as text and as LaTeX
-    "epsilon": ("ε", r"\epsilon"),
-    "loss": ("𝓛", r"\mathcal{L}"),
-}
 _SIGNS = {"≤": r"\le", "≠": r"\ne"}
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -71,7 +76,7 @@ class _IndexPrinter:
     def _print_Sum(self, expr):
         outside = dict(self.letters)
         for index, *_ in expr.limits:
-            self.letters[index] = next(one for one in index.letters if one not in self.letters.values())
+            self.letters[index] = next(a for a in index.letters if a not in self.letters.values())
         result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), self._summand(expr.function))
         self.letters = outside
         return result
@@ -80,9 +85,11 @@ class _IndexPrinter:
         return self.letters.get(expr, expr.name)
 
     def _print_Symbol(self, expr, style="plain"):
-        if expr.name in self.adjoints:
-            return self._adjoint(self._symbol(self.adjoints[expr.name].name))
-        return self._symbol(expr.name)
+        name = self.adjoints[expr.name].name if self._is_adjoint(expr) else expr.name
+        shown = self._symbols.get(name) or self._name(name)
+        return self._adjoint(shown) if self._is_adjoint(expr) else shown
+
+    _print_Dummy = _print_Symbol
 
     def _print_Size(self, expr):
         return self._name(expr.name)
@@ -90,27 +97,25 @@ class _IndexPrinter:
     def _print_NamedNumber(self, expr):
         return expr.name if isinstance(self, StrPrinter) else expr.tex
 
-    def _print_Dummy(self, expr):
-        return self._symbol(expr.name)
-
-    def _index_parts(self, expr):
-        """The indices of an entry: above on the left, below, above."""
-        of = expr.base
-        parts = {"<": "", "_": "", "^": ""}
-        for position, index in zip(of.positions, expr.indices, strict=True):
-            printed = self._print(index)
-            parts[position] += printed if isinstance(index, Index) or position == "<" else self._index(printed)
-        return parts.values()
+    def _print_Indexed(self, expr):
+        array = expr.base.of or expr.base
+        indices, printed = expr.indices, [*map(self._print, expr.indices)]
+        if set(expr.base.positions) <= {"_"} and not all(isinstance(i, Index) for i in indices):
+            shown = self._entry(array, printed)
+        else:
+            parts = {"<": "", "_": "", "^": ""}
+            for position, index, letters in zip(expr.base.positions, indices, printed, strict=True):
+                parts[position] += letters if isinstance(index, Index) or position == "<" else self._index(letters)
+            shown = self._with_indices(array, *parts.values())
+        return self._adjoint(shown) if expr.base.of else shown
 
     def _print_Add(self, expr, order=None):
         if _is_condition(expr):
             return self._compared(1 - expr, "≤" if isinstance(1 - expr, theta) else "≠")
         shown = ""
-        for term in terms_of(expr, self.names):
-            negative = term.could_extract_minus_sign() and not term.is_Add
-            one = self._print(-term if negative else term)
-            one = self._bracket(one) if negative and (-term).is_Add else one
-            shown += (f" {'-' if negative else '+'} " if shown else "-" * negative) + one
+        for negative, term in signed(terms_of(expr, self.names)):
+            shown += (" - " if negative else " + ") if shown else "-" * negative
+            shown += self._bracket(self._print(term)) if negative and term.is_Add else self._print(term)
         return shown
 
     def _print_Mul(self, expr):
@@ -179,8 +184,7 @@ class _IndexPrinter:
         return self._bracket(self._print(expr)) if loose else self._print(expr)
 
     def _summand(self, expr):
-        negative = expr.could_extract_minus_sign() and not expr.is_Add
-        return self._bracket(self._print(expr)) if negative else self._factor(expr)
+        return self._bracket(self._print(expr)) if is_negative(expr) else self._factor(expr)
 
     def _last(self, expr):
         return self._print(expr) if isinstance(expr, Sum) else self._factor(expr)
@@ -224,26 +228,16 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
     _adjoint = staticmethod("∂𝓛/∂{}".format)
     _bracket = _index = staticmethod("({})".format)  # _index: an expression as an index, λ + 1
     _sum, _truth = staticmethod("Σ_{} {}".format), staticmethod("[{} {} {}]".format)
-    _shown = operator.attrgetter("text")
+    _shown, _name = operator.attrgetter("text"), str
+    _symbols = {"epsilon": "ε", "loss": "𝓛"}
+    _divisor = _IndexPrinter._factor
 
-    def _name(self, name):
-        return name
+    def _entry(self, array, indices):
+        return f"{array.text}[{', '.join(indices)}]"
 
-    def _symbol(self, name):
-        return _SYMBOLS.get(name, (name, name))[0]
-
-    def _divisor(self, expr):
-        return self._factor(expr)
-
-    def _print_Indexed(self, expr):
-        of = expr.base
-        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
-            shown = f"{(of.of or of).text}[{', '.join(map(self._print, expr.indices))}]"
-        else:
-            left, below, above = self._index_parts(expr)
-            left = left.replace("h", "ʰ") if left in ("", "h") else f"^({left})"
-            shown = f"{left}{(of.of or of).text}" + (f"_{below}" if below else "") + (f"^{above}" if above else "")
-        return self._adjoint(shown) if of.of else shown
+    def _with_indices(self, array, left, below, above):
+        left = left.replace("h", "ʰ") if left in ("", "h") else f"^({left})"
+        return f"{left}{array.text}" + (f"_{below}" if below else "") + (f"^{above}" if above else "")
 
     def _fraction(self, above, below):
         return f"{above}/{below[0] if len(below) == 1 else '(' + ' '.join(below) + ')'}"
@@ -273,29 +267,17 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
     _adjoint = staticmethod(r"\frac{{\partial\mathcal{{L}}}}{{\partial {}}}".format)
     _bracket, _index = staticmethod(r"\left({}\right)".format), staticmethod("{}".format)
     _sum = staticmethod(r"\sum_{{{}}} {}".format)
-    _shown = operator.attrgetter("tex")
+    _shown, _name = operator.attrgetter("tex"), staticmethod(name_tex)
+    _symbols = {"epsilon": r"\epsilon", "loss": r"\mathcal{L}"}
+    _divisor = _IndexPrinter._print
 
-    def _name(self, name):
-        return name_tex(name)
+    def _entry(self, array, indices):
+        return self._with_indices(array, "", ",".join(indices), "")
 
-    def _symbol(self, name):
-        return _SYMBOLS[name][1] if name in _SYMBOLS else name_tex(name)
-
-    def _divisor(self, expr):
-        return self._print(expr)
-
-    def _print_Indexed(self, expr):
-        of = expr.base
-        name = (of.of or of).tex
-        if name == str((of.of or of).label):
-            name = name_tex(name)
-        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
-            shown = f"{name}_{{{','.join(map(self._print, expr.indices))}}}"
-        else:
-            left, below, above = self._index_parts(expr)
-            shown = f"{{}}^{{{left}}}" if left else ""
-            shown += name + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
-        return self._adjoint(shown) if of.of else shown
+    def _with_indices(self, array, left, below, above):
+        name = name_tex(array.tex) if array.tex == str(array.label) else array.tex
+        shown = f"{{}}^{{{left}}}{name}" if left else name
+        return shown + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
 
     def _fraction(self, above, below):
         return rf"\frac{{{above}}}{{{' '.join(below)}}}"

@@ -14,7 +14,7 @@ from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbo
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
-from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, terms_of
+from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, is_negative, signed, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
@@ -80,7 +80,7 @@ def wrap_terms(code: str, width: int) -> list[str]:
     terms.append(right[start:])
     if len(code) <= width or len(terms) == 1:
         return [code]
-    return [f"{name} = (", *(f"    {one}" for one in terms), ")"]
+    return [f"{name} = (", *(f"    {term}" for term in terms), ")"]
 
 
 def label(name: Name) -> str:
@@ -92,7 +92,7 @@ def helpers(code: str) -> list[str]:
     """The definitions of the functions that a text uses and that NumPy lacks."""
     used: list[str] = []
     for name in reversed(HELPERS):
-        if f"{name}(" in code or any(f" {name}(" in HELPERS[one] for one in used):
+        if f"{name}(" in code or any(f" {name}(" in HELPERS[caller] for caller in used):
             used.insert(0, name)
     return [HELPERS[name] for name in used]
 
@@ -187,17 +187,13 @@ class NumPyPrinter:
             stop = self.number(moved[0].size + first).text
             start = "" if first == 0 else f"{self.number(first).text}, "
             return Piece(f"np.arange({start}{stop})", (moved[0],))
-        parts = []  # (sign, piece)
-        for term in terms:
-            negative = term.could_extract_minus_sign() and not term.is_Add
-            parts.append(("-" if negative else "+", self.piece(-term if negative else term, axes)))
-        whole = self.union_axes([p for _, p in parts], axes)
+        parts = [(negative, self.piece(term, axes)) for negative, term in signed(terms)]
+        union = self.union_axes([p for _, p in parts], axes)
         body = ""
-        for sign, piece in parts:
-            one = self.align(piece, whole)
-            one = one.at(SUM if sign == "+" else PRODUCT)
-            body += (f"-{one}" if sign == "-" else one) if not body else f" {sign} {one}"
-        return Piece(body, whole, SUM)
+        for negative, piece in parts:
+            body += (" - " if negative else " + ") if body else "-" * negative
+            body += self.align(piece, union).at(PRODUCT if negative else SUM)
+        return Piece(body, union, SUM)
 
     def multiply(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         """Factors, then divisors; a softmax is recognised."""
@@ -280,76 +276,72 @@ class NumPyPrinter:
 
     def cut(self, name: str, pairs: list[tuple[Expr, Expr]], axes: tuple[Index, ...]) -> Piece | None:
         """An entry by slices and at most one array of indices; None if two indices share an axis, or it is no slice."""
-        inner: Piece | None = None
-        keys, kept = [], []
-        for i, n in pairs:
-            if isinstance(i, Indexed):
-                if inner is not None:
-                    return None
-                inner = self.entry(i, axes)
-            keys.append(inner.text if isinstance(i, Indexed) else self.slice(i, n))
-            kept += inner.axes if isinstance(i, Indexed) else free(i)
-        numbers = inner is not None and any(not isinstance(i, Indexed) and not free(i) for i, _ in pairs)
-        return None if None in keys or len(set(kept)) < len(kept) or numbers else Piece(name + _key(keys), tuple(kept))
+        keys = [self.entry(i, axes) if isinstance(i, Indexed) else self.slice(i, n) for i, n in pairs]
+        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
+        if None in keys or len(tables) > 1 or (tables and any(not free(i) for i, _ in pairs if i not in tables)):
+            return None
+        kept = [i for key in keys for i in key.axes]
+        return None if len(set(kept)) < len(kept) else Piece(name + _key([key.text for key in keys]), tuple(kept))
 
-    def slice(self, index: Expr, size: Expr) -> str | None:
+    def slice(self, index: Expr, size: Expr) -> Piece | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
         if not free(index):
             behind = index - size - 1  # counted from the end
-            return str(behind) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1).text
+            return Piece(str(behind)) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1)
         (i, *more) = free(index)
         offset = index - i
-        if more or free(offset) or not isinstance(i, Index):
+        if more or free(offset):
             return None
-        stop = size - offset - i.size
+        behind = size - offset - i.size
         start = "" if offset == 0 else self.number(offset).text
-        if stop == 0:
-            return f"{start}:"
-        return f"{start}:{f'-{stop}' if stop.is_Integer and stop > 0 else self.number(offset + i.size).text}"
+        if behind == 0:
+            return Piece(f"{start}:", (i,))
+        return Piece(
+            f"{start}:{-behind if behind.is_Integer and behind > 0 else self.number(offset + i.size).text}", (i,)
+        )
 
     def from_zero(self, index: Expr, axes: tuple[Index, ...] = ()) -> Piece:
         """An index as code, which counts from 0."""
         return self.entry(index, axes) if isinstance(index, Indexed) else self.piece(S(index) - 1, axes)
 
     def delta(self, i: Expr, j: Expr) -> Piece:
-        """eye(n) where its rows and columns are indices; otherwise a comparison."""
-        for one, other in ((i, j), (j, i)):
-            if isinstance(other, Index) and not (free(one) & {other}) and not isinstance(one, Index):
-                if isinstance(one, Indexed) and one.base.values == other.size:
-                    rows = self.entry(one, ())
-                elif not free(one) and fits(one, other.size):
-                    rows = self.number(one - 1)
-                else:
-                    continue
-                return Piece(f"np.eye({self.number(other.size).text})[{rows.text}]", (*rows.axes, other))
-        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
-            return Piece(f"np.eye({self.number(i.size).text})", (i, j))
-        for one, other in ((i, j), (j, i)):  # an index and a number: eye(rows, columns, offset)
-            rows = free(one)
-            if isinstance(other, Index) and len(rows) == 1 and not S(one).has(Indexed) and other not in rows:
-                (row,) = rows
-                if not free(one - row):
-                    sizes = [row.size, other.size, one - row] if one != row else [row.size, other.size]
-                    return Piece(f"np.eye({', '.join(self.number(n).text for n in sizes)})", (row, other))
+        """eye where one is an index, a row of it for an entry of a table or a number; otherwise a comparison."""
+        for row, column in ((i, j), (j, i)):
+            if not isinstance(column, Index) or column in free(row):
+                continue
+            if isinstance(row, Indexed) and row.base.values == column.size:
+                rows = self.entry(row, ())
+            elif not free(row) and fits(row, column.size):
+                rows = self.number(row - 1)
+            elif (band := self.band("eye", row, column)) is not None:
+                return band
+            else:
+                continue
+            return Piece(f"np.eye({self.number(column.size).text})[{rows.text}]", (*rows.axes, column))
         return self.compare(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:
-        """tri(rows, columns, offset) where both are indices; otherwise a comparison."""
+        """tri where both are indices; otherwise a comparison."""
+        return self.band("tri", limit, index) or self.compare(index, "<=", limit)
+
+    def band(self, function: str, limit: Expr, index: Expr) -> Piece | None:
+        """eye or tri of rows, columns and an offset, for an index in each of two numbers; None for others."""
         rows, columns = limit.atoms(Index), index.atoms(Index)
-        if len(rows) == len(columns) == 1 and rows != columns and not (index.has(Indexed) or limit.has(Indexed)):
-            (row,), (column,) = rows, columns
-            offset = (limit - row) - (index - column)
-            if not free(offset):
-                sizes = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
-                arguments = [*sizes, offset] if offset != 0 else sizes
-                return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
-        return self.compare(index, "<=", limit)
+        if not len(rows) == len(columns) == 1 or rows == columns or limit.has(Indexed) or index.has(Indexed):
+            return None
+        (row,), (column,) = rows, columns
+        offset = (limit - row) - (index - column)
+        if free(offset):
+            return None
+        arguments = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
+        arguments += [offset] if offset != 0 else []
+        return Piece(f"np.{function}({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
 
     def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
         both = [self.from_zero(i), self.from_zero(j)]
         whole = self.union_axes(both, ())
-        one, other = (self.align(p, whole).at(SUM) for p in both)
-        return Piece(f"1.0 * ({one} {sign} {other})", whole, PRODUCT)
+        left, right = (self.align(p, whole).at(SUM) for p in both)
+        return Piece(f"1.0 * ({left} {sign} {right})", whole, PRODUCT)
 
     # ------------------------------------------------------------------------------------------------ sums
 
@@ -366,14 +358,12 @@ class NumPyPrinter:
 
     def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum of a product over indices."""
-        sign = "-" if inside.could_extract_minus_sign() and not inside.is_Add else ""
-        number, above, below = factors_of(-inside if sign else inside, self.order)
+        sign = "-" if is_negative(inside) else ""
+        positive = -inside if sign else inside
+        number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(positive, self.order)
         left, right = self.fraction(number)
         rows = tuple(axes) + tuple(over)
-        whole = self.piece(inside, rows) if inside.is_Add else None
-        operands = [whole] if whole is not None else [self.piece(f, rows) for f in above]
-        if whole is not None:
-            left, right, below = [], [], []
+        operands = [self.piece(f, rows) for f in above]
         for factor in below:  # a divisor that stays goes outside
             part = self.piece(factor, rows)
             if set(part.axes) & set(over):
@@ -532,11 +522,11 @@ def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
                     yield part, list(chosen)
 
 
-def _stands_before(some: list[Index], others: list[Index], axes: Sequence[Index]) -> bool:
-    """Do some indices stand before others in these axes? Those of nothing stand behind all."""
-    if not some or not others:
-        return bool(some)
-    return all(i in axes for i in (*some, *others)) and axes.index(some[0]) < axes.index(others[0])
+def _stands_before(a: list[Index], b: list[Index], axes: Sequence[Index]) -> bool:
+    """Do the indices a stand before b in these axes? Those of nothing stand behind all."""
+    if not a or not b:
+        return bool(a)
+    return all(i in axes for i in (*a, *b)) and axes.index(a[0]) < axes.index(b[0])
 
 
 def _is_mask(factor: Expr) -> bool:
@@ -545,7 +535,6 @@ def _is_mask(factor: Expr) -> bool:
 
 
 def _key(keys: list[str]) -> str:
-    keys = list(keys)
     while keys and keys[-1] == ":":
         keys.pop()
     return f"[{', '.join(keys)}]" if keys else ""
@@ -557,5 +546,5 @@ def _letters(indices: Iterable[Index]) -> dict[Index, str]:
     for index in indices:
         if index not in letters:
             wanted = [n for n in (*index.letters, *"abcdefghijklmnopqrstuvwxyz") if len(n) == 1 and n.isascii()]
-            letters[index] = next(one for one in wanted if one not in letters.values())
+            letters[index] = next(n for n in wanted if n not in letters.values())
     return letters

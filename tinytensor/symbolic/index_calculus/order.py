@@ -15,14 +15,8 @@ Name = Array | Symbol
 
 def decimal(number: Expr) -> str:
     """A fraction as the decimal number that it was written as, 0.07 or 1e-5; empty for 1/2, 1/3 and whole numbers."""
-    if not number.is_Rational:
-        return ""
-    rest = number.q
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1 or number.q < 8:
-        return ""
+    if not number.is_Rational or number.q < 8 or pow(10, int(number.q).bit_length(), int(number.q)):
+        return ""  # a denominator with another prime factor than 2 and 5 divides no power of 10
     mantissa, _, power = repr(number.p / number.q).partition("e")
     return f"{mantissa}e{int(power)}" if power else mantissa
 
@@ -57,9 +51,9 @@ def _names(expr: Expr) -> set[Name]:
 
 def factors_of(expr: Expr, order: Sequence[Name] = ()) -> tuple[Number, list[Expr], list[Expr]]:
     """A product as its number, the factors above the line, and those below it."""
-    number, rest = expr.as_coeff_Mul()
+    number, product = expr.as_coeff_Mul()
     above, below = [], []
-    for factor in Mul.make_args(rest):
+    for factor in Mul.make_args(product):
         if isinstance(factor, Pow) and factor.exp.is_number and factor.exp.is_negative:
             below.append(1 / factor)
         elif factor != 1:
@@ -76,14 +70,24 @@ def terms_of(expr: Expr, order: Sequence[Name] = ()) -> list[Expr]:
     return sorted(terms, key=lambda t: _term_rank(t, order))
 
 
-def in_order_of(axes: Sequence[Index], one: Indexed, other: Indexed) -> list[Indexed]:
+def in_order_of(axes: Sequence[Index], a: Indexed, b: Indexed) -> list[Indexed]:
     """Two factors of a matrix product in the order of its axes: P_tj V_ji for the entry t, i."""
-    first, second = ([n for n, i in enumerate(axes) if i in free(x) - free(y)] for x, y in ((one, other), (other, one)))
-    return [other, one] if first and second and second[0] < first[0] else [one, other]
+    rows, columns = ([n for n, i in enumerate(axes) if i in free(x) - free(y)] for x, y in ((a, b), (b, a)))
+    return [b, a] if rows and columns and columns[0] < rows[0] else [a, b]
+
+
+def is_negative(expr: Expr) -> bool:
+    """Is it written with a minus in front?"""
+    return expr.could_extract_minus_sign() and not expr.is_Add
+
+
+def signed(terms: list[Expr]) -> list[tuple[bool, Expr]]:
+    """Each term without the minus in front of it, and whether it has one."""
+    return [(is_negative(t), -t if is_negative(t) else t) for t in terms]
 
 
 def _term_rank(term: Expr, order: Sequence[Name]) -> tuple:
-    negative = term.could_extract_minus_sign() and not term.is_Add
+    negative = is_negative(term)
     if term.is_number:
         return negative, (0, 0) if term.is_Integer else (9, 0), 0
     ranks = [rank(f, order) for f in Mul.make_args(term)]

@@ -14,13 +14,11 @@ formula is a fraction of polynomials, and it is 0 if its numerator is. These law
 """
 
 import math
-from collections.abc import Callable
 
 import sympy
 from sympy import QQ, Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
-from sympy.polys.fields import field
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyElement, ring
+from sympy.polys.rings import PolyElement, PolyRing, ring
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
@@ -53,11 +51,9 @@ class Fractions:
         self.known, self.ties = known, ties
         self.assumed: set[str] = set()  # keys of conditions.VALUES, and "equality" for x == y
         self.atoms: dict[tuple, Symbol] = {}  # (function, argument in normal form): its variable
+        self.calls: dict[Symbol, tuple] = {}  # the same the other way round
         self.written: dict[Symbol, Expr] = {}  # the formula of each variable
-        self.exponents: dict[Symbol, Expr] = {}  # t of a variable that is exp(t)
-        self.logarithms: dict[Symbol, Expr] = {}  # u of a variable that is log(u)
         self.roots: dict[Symbol, tuple] = {}  # (u, n) of a variable whose power n is u
-        self.radicals: set[Symbol] = set()  # those that are 0 or more: u^(1/n)
         self.flattened: dict[Expr, Expr] = {}
         self.fractions: dict[Expr, tuple[Expr, Expr]] = {}
         self.above: dict[Expr, str] = {}  # what is above 0, see `pattern`: a "root" or "logarithm" is taken of it
@@ -118,8 +114,8 @@ class Fractions:
         parts: dict[tuple, PolyElement] = {}  # by the powers of the sums that terms lack, which divide them
         for powers, factor in terms:
             lacks = tuple(n - powers[position] for n, position in zip(highest, positions, strict=True))
-            rest = tuple(0 if i in positions else power for i, power in enumerate(powers))
-            parts.setdefault(lacks, domain.zero)[rest] = factor
+            without_sums = tuple(0 if i in positions else power for i, power in enumerate(powers))
+            parts.setdefault(lacks, domain.zero)[without_sums] = factor
         groups: dict[frozenset, list[_Quotient]] = {}
         for lacks, part in parts.items():
             under = {value: n for value, n in zip(values, lacks, strict=True) if n}
@@ -143,7 +139,7 @@ class Fractions:
                 formula = TABLE[name].head(self.back(argument))
             # Variables are ordered by their names: fresh indices of a sum have the names of those that they replace.
             self.atoms[key] = variable = Symbol(f"{str(formula)[:LETTERS]}#{len(self.atoms)}")
-            self.written[variable] = formula
+            self.written[variable], self.calls[variable] = formula, key
         return self.atoms[key]
 
     def leaf(self, formula: Expr) -> Symbol:
@@ -223,24 +219,25 @@ class Fractions:
         if not under.free_symbols & moving:
             return self.back(over / under)
         number, factors = sympy.factor_list(under)
-        own = [(f, m) for f, m in factors if f.free_symbols & moving]
+        inside = [(f, m) for f, m in factors if f.free_symbols & moving]
         beside = number * Mul(*[f**m for f, m in factors if not f.free_symbols & moving])
         names = sorted(over.free_symbols | under.free_symbols, key=lambda v: (v not in moving, str(v)))
         domain = ring(names, QQ, lex)[0]
-        divisors = [domain.from_expr(f) for f, _ in own]
-        waiting = {tuple(m for _, m in own): domain.from_expr(over)}
+        divisors = [domain.from_expr(f) for f, _ in inside]
+        waiting = {tuple(m for _, m in inside): domain.from_expr(over)}
         parts: list[Expr] = []
         while waiting:
             step()
             powers = max(waiting)
-            rest = waiting.pop(powers)
+            remainder = waiting.pop(powers)
             for k, divisor in enumerate(divisors):
                 if powers[k]:
-                    (quotient,), rest = rest.div([divisor])
+                    (quotient,), remainder = remainder.div([divisor])
                     if quotient:
                         fewer = (*powers[:k], powers[k] - 1, *powers[k + 1 :])
                         waiting[fewer] = waiting.get(fewer, domain.zero) + quotient
-            parts.append(self.back(rest.as_expr() / Mul(*[f**p for (f, _), p in zip(own, powers, strict=True)])))
+            below = Mul(*[f**p for (f, _), p in zip(inside, powers, strict=True)])
+            parts.append(self.back(remainder.as_expr() / below))
         return Add(*parts) / self.back(beside)
 
     def _reduced(self, polynomial: Expr) -> Expr:
@@ -261,46 +258,46 @@ class Fractions:
         for argument, key in sorted(arguments, key=str):
             number, factors = self.factors(self.flat(argument.xreplace({i: i.fresh() for i in free(argument)})))
             signs = [(f, power, self.sign(f)) for f, power in factors]
-            unknown = [f for f, power, own in signs if not own and power % 2]
-            if len(unknown) == 1 == len([f for f, _, own in signs if not own]):
-                known = sympy.sign(number) * Mul(*[own**power for _, power, own in signs if own])
-                self.above[pattern((known * self.back(*unknown)).expand())] = key
+            unknown = [(f, power) for f, power, sign in signs if not sign]
+            if len(unknown) == 1 and unknown[0][1] % 2:
+                known = sympy.sign(number) * Mul(*[sign**power for _, power, sign in signs if sign])
+                self.above[pattern((known * self.back(unknown[0][0])).expand())] = key
 
     def sign(self, polynomial: Expr, above: bool = False) -> Expr:
         """1 or -1 if it is known to be above or below 0; unless `above`, a size that may be 0 counts as above."""
         formula = self.back(polynomial)
-        for number, own in ((S.One, formula), (S.NegativeOne, (-formula).expand())):
-            of_sizes = not above and all(isinstance(s, Size) for s in own.free_symbols) and not_negative(own)
-            if self.known.positive(own) or of_sizes:
-                return number
-            if (key := self.above.get(pattern(own))) is not None:
+        for sign, signed in ((S.One, formula), (S.NegativeOne, (-formula).expand())):
+            of_sizes = not above and all(isinstance(s, Size) for s in signed.free_symbols) and not_negative(signed)
+            if self.known.positive(signed) or of_sizes:
+                return sign
+            if (key := self.above.get(pattern(signed))) is not None:
                 self.assumed.add(key)
-                return number
+                return sign
         return S.Zero
 
     def factors(self, flat) -> tuple[Expr, list[tuple[Expr, int]]]:
         """A fraction as a number times powers of polynomials."""
         number, result = S.One, []
         for part, way in zip(self.fraction(flat), (1, -1), strict=True):
-            own, factors = sympy.factor_list(part) if len(part.args) < TERMS else (S.One, [(part, 1)])
-            number *= S(own) ** way
+            content, factors = sympy.factor_list(part) if len(part.args) < TERMS else (S.One, [(part, 1)])
+            number *= S(content) ** way
             result += [(base, way * power) for base, power in factors]
         return number, result
 
     def apart(self, flat: Expr) -> list[tuple[Expr, int]]:
         """A number that is 0 or more as a product of powers, in which each base is 0 or more; |u| for √u²."""
         number, factors = self.factors(flat)
-        known, rest = [], []
+        known, unknown = [], []
         for base, power in factors:
             sign = self.sign(base)
-            (known if sign else rest).append((sign * base if sign else base, power))
+            (known if sign else unknown).append((sign * base if sign else base, power))
             number *= sign**power if sign else 1
-        if number > 0 and len(rest) == 1 and rest[0][1] % 2:
-            known, rest = known + rest, []
-        known += [(self.flat(absolute(self.back(u))), n) for u, n in rest if n % 2 == 0]
-        whole = Mul(S.NegativeOne if number < 0 else S.One, *[base**power for base, power in rest if power % 2])
+        if number > 0 and len(unknown) == 1 and unknown[0][1] % 2:
+            known, unknown = known + unknown, []
+        known += [(self.flat(absolute(self.back(u))), n) for u, n in unknown if n % 2 == 0]
+        odd = Mul(S.NegativeOne if number < 0 else S.One, *[base**power for base, power in unknown if power % 2])
         primes = sympy.factorrat(abs(number)).items() if number else [(0, 1)]
-        return [(S(p), power) for p, power in primes] + known + ([(whole, 1)] if whole != 1 else [])
+        return [(S(p), power) for p, power in primes] + known + ([(odd, 1)] if odd != 1 else [])
 
     def assume_above_zero(self, *bases: Expr) -> None:
         if not all(self.known.positive(self.back(base)) for base in bases):
@@ -322,33 +319,31 @@ class Fractions:
     def exp(self, u):
         over, under = self.fraction(u)
         result = S.One
-        for term in Add.make_args(over):
-            factor, rest = term.as_coeff_Mul()
-            steps = [f for f in Mul.make_args(rest) if self.roots.get(f) == (f, 2)]
+        for summand in Add.make_args(over):
+            factor, term = summand.as_coeff_Mul()
+            steps = [f for f in Mul.make_args(term) if self.roots.get(f) == (f, 2)]
             if steps:  # a number that is 0 or 1
-                result *= 1 + steps[0] * (self.exp(term / steps[0] / under) - 1)
-            elif under == 1 and rest in self.logarithms:
-                self.assume_above_zero(self.logarithms[rest])
-                result *= self.root(self.logarithms[rest], factor.q) ** factor.p
+                result *= 1 + steps[0] * (self.exp(summand / steps[0] / under) - 1)
+            elif under == 1 and self.calls.get(term, ("",))[0] == "log":
+                _, argument = self.calls[term]
+                self.assume_above_zero(argument)
+                result *= self.root(argument, factor.q) ** factor.p
             else:
                 if abs(factor.p) > HIGH:
-                    factor, rest = factor / abs(factor.p), rest * abs(factor.p)
-                atom = self.atom("exp", rest / under)
-                self.exponents[atom] = rest / under
-                result *= self.radical(atom, factor.q) ** factor.p
+                    factor, term = factor / abs(factor.p), term * abs(factor.p)
+                result *= self.radical(self.atom("exp", term / under), factor.q) ** factor.p
         return result
 
     def log(self, u):
         result, factors = S.Zero, self.apart(u)
         for base, power in factors:
-            if base in self.exponents:
-                result += power * self.exponents[base]
-            elif base in self.radicals:
-                result += power * self.log(self.roots[base][0]) / self.roots[base][1]
+            function, argument = self.calls.get(base, ("", S.One))
+            if function == "exp":
+                result += power * argument
+            elif function.startswith("root"):
+                result += power * self.log(argument) / self.roots[base][1]
             else:
-                atom = self.atom("log", base)
-                self.logarithms[atom] = base
-                result += power * atom
+                result += power * self.atom("log", base)
         if not result.is_Symbol:
             self.assume_above_zero(*[base for base, _ in factors])
         return result
@@ -362,67 +357,59 @@ class Fractions:
             return base
         atom = self.atom(f"root{degree}", base)
         self.roots[atom] = base, degree
-        self.radicals.add(atom)
         return atom
 
     def _step(self, u: Expr) -> Expr:
         """[u > 0]: steps among the factors stand before it, and factors above 0 are left out."""
         number, factors = self.factors(u)
-        steps, rest = S.One, S(sympy.sign(number))
+        steps, argument = S.One, S(sympy.sign(number))
         for f, power in factors:
             if self.roots.get(f) == (f, 2):
                 steps *= f
-            elif sign_ := self.sign(f, above=True):
-                rest *= sign_**power
+            elif sign := self.sign(f, above=True):
+                argument *= sign**power
             elif power % 2:
-                rest *= f
+                argument *= f
             elif power > 0:  # f² > 0 where f ≠ 0
-                rest *= 1 if self.ties else f**2
+                argument *= 1 if self.ties else f**2
                 self.assumed |= {"tie"} if self.ties else set()
-        rest = expand(rest)
-        if rest.is_number:
-            return steps if rest > 0 else S.Zero
-        terms = Add.make_args(rest)
-        if self.ties and min(terms, key=str).as_coeff_Mul()[0] < 0:
+        argument = expand(argument)
+        if argument.is_number:
+            return steps if argument > 0 else S.Zero
+        if self.ties and min(Add.make_args(argument), key=str).as_coeff_Mul()[0] < 0:
             self.assumed.add("tie")
-            return steps * (1 - self.leaf(theta(self.back(expand(-rest)))))
-        return steps * self.leaf(theta(self.back(rest)))
+            return steps * (1 - self.leaf(theta(self.back(expand(-argument)))))
+        return steps * self.leaf(theta(self.back(argument)))
 
     def _angle(self, u: Expr) -> tuple[Expr, Expr]:
         """sin u and cos u."""
         over, under = self.fraction(u)
-        one, other = S.Zero, S.One
-        for term in Add.make_args(over):
-            factor, rest = term.as_coeff_Mul()
+        sin, cos = S.Zero, S.One
+        for summand in Add.make_args(over):
+            factor, term = summand.as_coeff_Mul()
             if not (factor.is_Integer and abs(factor) <= TURNS):
-                factor, rest = sympy.sign(factor), abs(factor) * rest
-            sine, cosine = (self.atom(name, rest / under) for name in ("sin", "cos"))
+                factor, term = sympy.sign(factor), abs(factor) * term
+            sine, cosine = (self.atom(name, term / under) for name in ("sin", "cos"))
             self.roots[sine] = 1 - cosine**2, 2
             sine = sine if factor > 0 else -sine
             for _ in range(abs(int(factor))):
-                one, other = expand(one * cosine + other * sine), expand(other * cosine - one * sine)
-        return one, other
+                sin, cos = expand(sin * cosine + cos * sine), expand(cos * cosine - sin * sine)
+        return sin, cos
 
     # ---- fractions
 
     def fraction(self, flat: Expr) -> tuple[Expr, Expr]:
         """Numerator and denominator without a common factor; the denominator's leading coefficient is 1."""
-        names = _symbols(flat)
-        if not names:
+        if not _symbols(flat):
             return flat, S.One
         if flat not in self.fractions:
-            domain, *generators = field(names, QQ)
-            value = _evaluate(flat, dict(zip(names, generators, strict=True)), domain, sum)
-            lead = value.denom.LC
-            self.fractions[flat] = tuple(part.quo_ground(lead).as_expr() for part in (value.numer, value.denom))
+            over, under = _quotient(flat).lowest()
+            self.fractions[flat] = tuple(part.quo_ground(under.LC).as_expr() for part in (over, under))
         return self.fractions[flat]
 
     def numerator(self, flat) -> PolyElement:
         """A numerator of an expression that has symbols: zero if and only if the expression is."""
-        names = _symbols(flat)
-        domain, *generators = ring(names, QQ)
-        values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
-        return _evaluate(flat, values, lambda number: _Quotient(domain(number), {}), _Quotient.sum).over
+        return _quotient(flat).over
 
 
 def in_steps(formula: Expr) -> Expr:
@@ -435,9 +422,9 @@ def in_steps(formula: Expr) -> Expr:
 
 def _sum_of_powers(sum_: Sum) -> Expr | None:
     """Σ_i i^k over 1..N by Bernoulli's polynomial; None for another sum."""
-    (index, _, size), *others = sum_.limits
+    index, _, size = sum_.limits[0]
     base, power = sum_.function.as_base_exp()
-    if others or base != index or not (power.is_Integer and power > 0 and not_negative(size)):
+    if len(sum_.limits) > 1 or base != index or not (power.is_Integer and power > 0 and not_negative(size)):
         return None
     return expand(sympy.bernoulli(power + 1, size + 1) - sympy.bernoulli(power + 1, 1)) / (power + 1)
 
@@ -514,9 +501,13 @@ class _Quotient:
                 factor = factor * p**missing
         return self.over * factor
 
-    def __mul__(self, other):
-        under = {p: self.under.get(p, 0) + other.under.get(p, 0) for p in self.under | other.under}
-        return _Quotient(self.over * other.over, under)
+    def lowest(self) -> tuple[PolyElement, PolyElement]:
+        """Numerator and denominator without a common factor."""
+        return self.over.cancel(math.prod((p**n for p, n in self.under.items()), start=self.over.ring.one))
+
+    def __mul__(self, factor: "_Quotient"):
+        under = {p: self.under.get(p, 0) + factor.under.get(p, 0) for p in self.under | factor.under}
+        return _Quotient(self.over * factor.over, under)
 
     def __pow__(self, exponent: int):
         if exponent >= 0:
@@ -525,13 +516,13 @@ class _Quotient:
         over = ones.mul_ground(1 / self.over.LC)
         for p, power in self.under.items():
             over = over * p**power
-        rest, under = self.over.monic(), {}
-        powers = [min(column) for column in zip(*rest.monoms(), strict=True)]
-        for generator, power in zip(rest.ring.gens, powers, strict=True):
+        polynomial, under = self.over.monic(), {}
+        powers = [min(column) for column in zip(*polynomial.monoms(), strict=True)]
+        for generator, power in zip(polynomial.ring.gens, powers, strict=True):
             if power:
                 under[generator] = power
-                rest = rest.quo(generator**power)
-        return _Quotient(over, under | ({rest: 1} if rest != ones else {})) ** -exponent
+                polynomial = polynomial.quo(generator**power)
+        return _Quotient(over, under | ({polynomial: 1} if polynomial != ones else {})) ** -exponent
 
 
 def _symbols(expr) -> list[Symbol]:
@@ -539,18 +530,24 @@ def _symbols(expr) -> list[Symbol]:
     return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
-def _evaluate(expr, values: dict, constant: Callable, total: Callable):
+def _quotient(expr: Expr) -> _Quotient:
+    """A rational expression as a quotient of polynomials in its symbols."""
+    names = _symbols(expr)
+    domain, *generators = ring(names, QQ)
+    return _evaluate(expr, {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}, domain)
+
+
+def _evaluate(expr: Expr, values: dict[Expr, _Quotient], domain: PolyRing) -> _Quotient:
     """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
     if expr not in values:
         step()
         if expr.is_Rational:
-            result = constant(QQ(int(expr.p), int(expr.q)))
+            values[expr] = _Quotient(domain(QQ(int(expr.p), int(expr.q))), {})
         elif not expr.args:
             raise TypeError(f"{expr} is no number and no variable")
         elif expr.is_Pow:
-            result = _evaluate(expr.base, values, constant, total) ** int(expr.exp)
+            values[expr] = _evaluate(expr.base, values, domain) ** int(expr.exp)
         else:
-            parts = [_evaluate(a, values, constant, total) for a in expr.args]
-            result = total(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
-        values[expr] = result
+            parts = [_evaluate(a, values, domain) for a in expr.args]
+            values[expr] = _Quotient.sum(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
     return values[expr]

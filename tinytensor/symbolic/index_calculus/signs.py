@@ -77,7 +77,7 @@ class Signs:
 
     def divides(self, *formulas: Expr) -> bool:
         """Has one of these a denominator that may be 0?"""
-        powers = [p for one in formulas for p in one.atoms(Pow) if p.exp.is_negative is not False]
+        powers = [p for formula in formulas for p in formula.atoms(Pow) if p.exp.is_negative is not False]
         return any(not self.not_zero(p.base) for p in powers)
 
     def needs(self, formula: Expr) -> set[str]:

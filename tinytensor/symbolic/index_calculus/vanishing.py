@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, Symbol, floor
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, Symbol, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -39,14 +39,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     not_negative,
     with_equal_indices,
 )
-from tinytensor.symbolic.index_calculus.functions import (
-    detach,
-    floored,
-    same,
-    theta,
-    upto,
-    with_need,
-)
+from tinytensor.symbolic.index_calculus.functions import detach, floored, same, theta, upto, with_need
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
 from tinytensor.symbolic.index_calculus.quotients import Fractions, in_steps, off_ties
 from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
@@ -110,8 +103,8 @@ def vanishes(forms: Iterable[Expr], facts: Facts = Facts()) -> Theorem | None:
         if tried[-1] == 0:
             return Theorem((formula,), (), frozenset(), (), _SEAL)
     proofs: list[set[str]] = []
-    for rest, more in _with_and_without_shares(tried, facts.shares):
-        if (hypotheses := _hypotheses(rest, known)) is not None:
+    for form, more in _with_and_without_shares(tried, facts.shares):
+        if (hypotheses := _hypotheses(form, known)) is not None:
             proofs.append(hypotheses | more)
             if "equality" not in proofs[-1]:
                 break
@@ -137,7 +130,7 @@ def defined(formula: Expr, entries: Mapping[Expr, Expr], known: Signs) -> Theore
 def differentiable(formulas: Iterable[Expr]) -> Theorem:
     """The theorem that formulas have a derivative where they have a value: off kinks and jumps of numbers."""
     formulas = tuple(formulas)
-    keys = {key for one in formulas for key, term in requirements(one) if key in KINKS and _of_numbers(term)}
+    keys = {key for form in formulas for key, term in requirements(form) if key in KINKS and _of_numbers(term)}
     return Theorem((), formulas, frozenset(keys), (), _SEAL)
 
 
@@ -207,26 +200,25 @@ def _least(number: Expr) -> Expr:
     """A bound from below of an expanded number: an index with a factor above 0 is 1, with one below 0 its size."""
     for i in sorted(number.atoms(Index), key=index_order):
         slope = number.coeff(i)
-        rest = (number - slope * i).expand()
-        if not slope.has(i) and not rest.has(i) and (slope.is_positive or slope.is_negative):
-            number = (rest + slope * (1 if slope.is_positive else i.size)).expand()
+        constant = (number - slope * i).expand()
+        if not slope.has(i) and not constant.has(i) and (slope.is_positive or slope.is_negative):
+            number = (constant + slope * (1 if slope.is_positive else i.size)).expand()
     return number
 
 
 def _floor(x: Expr) -> Expr:
     """⌊x⌋, known where x is a whole number and a fraction: ⌊i - 1/2⌋ is i - 1."""
-    fraction, rest = x.expand().as_coeff_Add()
-    return rest + floor(fraction) if rest.is_integer else floored(x)
+    fraction, whole_number = x.expand().as_coeff_Add()
+    return whole_number + floor(fraction) if whole_number.is_integer else floored(x)
 
 
 def with_one_index(expr: Expr) -> Expr:
     """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
 
-    def goes(one: Expr, other: Expr, term: Expr) -> bool:
-        if not isinstance(one, Index) or other.has(one) or not fits(other, one.size) or term.has(Sum):
+    def goes(i: Expr, j: Expr, term: Expr) -> bool:
+        if not isinstance(i, Index) or j.has(i) or not fits(j, i.size) or term.has(Sum):
             return False
-        # where either fits, the normal form has chosen
-        return not isinstance(other, Index) or not fits(one, other.size)
+        return not isinstance(j, Index) or not fits(i, j.size)  # where either fits, the normal form has chosen
 
     return with_equal_indices(expr, goes)
 
@@ -248,14 +240,14 @@ def of_whole_numbers(expr: Expr) -> Expr:
             return upto(index, limit)
         if distance.coeff(symbols[0]).is_negative:
             return 1 - compared(S.Zero, -distance - 1)
-        offset, rest = distance.as_coeff_Add()
-        two = [s for s in symbols if isinstance(s, Index)]
-        if offset.is_Integer and abs(offset) <= NEAR and len(two) == len(symbols) == 2:
-            one, other = two
-            if rest == one - other:
+        offset, difference = distance.as_coeff_Add()
+        indices = [s for s in symbols if isinstance(s, Index)]
+        if offset.is_Integer and abs(offset) <= NEAR and len(indices) == len(symbols) == 2:
+            i, j = indices
+            if difference == i - j:
                 between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
-                steps = Add(*[KroneckerDelta(other, one + k) for k in between])
-                return upto(other, one) + (steps if offset > 0 else -steps)
+                steps = Add(*[KroneckerDelta(j, i + k) for k in between])
+                return upto(j, i) + (steps if offset > 0 else -steps)
         return upto(S.Zero, distance)
 
     return expr.replace(upto, compared)
@@ -269,17 +261,14 @@ def counted(expr: Expr) -> Expr:
 
 def _count(sum_: Sum) -> Expr | None:
     """The number of values of the index for which the comparison holds; None if it is not that of a sum like this."""
-    if len(sum_.limits) != 1:
-        return None
     index = sum_.limits[0][0]
-    moving = [f for f in Mul.make_args(sum_.function) if index in free(f)]
-    if len(moving) != 1 or not isinstance(moving[0], upto):
+    outside, comparison = sum_.function.as_independent(index, as_Add=False)
+    if len(sum_.limits) != 1 or not isinstance(comparison, upto):
         return None
-    outside = sum_.function / moving[0]
-    distance = (moving[0].args[1] - moving[0].args[0]).expand()  # the comparison holds where this is 0 or more
+    distance = (comparison.args[1] - comparison.args[0]).expand()  # the comparison holds where this is 0 or more
     slope = distance.coeff(index)
     bound = (distance - slope * index).expand()
-    if index in free(bound) or index in free(outside) or abs(slope) != 1:
+    if index in free(bound) or abs(slope) != 1:
         return None
     size = S(index.size)
     if slope == 1:  # from -bound on
@@ -296,8 +285,8 @@ def with_shares(expr: Expr, shares: Sequence[Share], alone: bool) -> Expr:
     expr = expr.xreplace(hidden)
     for entry, share, single in shares:
         entries = [e for e in expr.atoms(Indexed) if e.base == entry.base]
-        whole = {e: fresh(single if alone else share).xreplace(dict(zip(entry.indices, e.indices))) for e in entries}
-        expr = expr.xreplace(whole)
+        written = single if alone else share
+        expr = expr.xreplace({e: fresh(written).xreplace(dict(zip(entry.indices, e.indices))) for e in entries})
     return expr.xreplace({dummy: equality for equality, dummy in hidden.items()})
 
 
@@ -327,12 +316,12 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
         return False
     step = min(steps, key=str)
-    whole = normal(step.args[0])
-    if whole.is_number:
-        value = S.One if whole.is_positive else S.Zero
+    compared = normal(step.args[0])
+    if compared.is_number:
+        value = S.One if compared.is_positive else S.Zero
         return _vanishes_in_cells(expr.xreplace({step: value}), bounds, left, known, assumed)
-    number, rest = whole.as_coeff_Add()
-    slope, inner = rest.as_coeff_Mul() if not isinstance(rest, Add) else _primitive(rest)
+    number, multiple = compared.as_coeff_Add()
+    slope, inner = multiple.as_coeff_Mul() if not isinstance(multiple, Add) else _primitive(multiple)
     corner = -number / slope
     low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
     for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
@@ -347,6 +336,5 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
 
 def _primitive(sum_: Add) -> tuple[Expr, Expr]:
     """A sum as a number times a sum whose first coefficient is 1."""
-    first = min(sum_.args, key=lambda term: str(term.as_coeff_Mul()[1]))
-    number = first.as_coeff_Mul()[0]
+    number, _ = min((term.as_coeff_Mul() for term in sum_.args), key=lambda parts: str(parts[1]))
     return number, Add(*[term / number for term in sum_.args])
