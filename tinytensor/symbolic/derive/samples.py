@@ -167,33 +167,32 @@ def composed_call(frame: FrameType | None) -> tuple[str, list] | None:
 
 @dataclass
 class Calls:
-    """What the calls of a run show: the conditions on values that fail there, and the results, which stay alive."""
+    """What the calls of a run show: the conditions on values that fail there, and the tensors, which stay alive."""
 
+    tensors: list[Tensor]  # the arguments of the function, and the results of its calls
     edges: set[str] = field(default_factory=set)
-    results: list[Tensor] = field(default_factory=list)
 
-    @property
     def size(self) -> float:
-        """That of the largest number among the results; 0 if none is finite."""
-        numbers = (x._data[np.isfinite(x._data)].astype(float) for x in self.results)
+        """That of the largest number so far; 0 if none is finite."""
+        numbers = (x._data[np.isfinite(x._data)].astype(float) for x in self.tensors)
         return max((float(np.abs(x).max(initial=0)) for x in numbers), default=0.0)
 
 
 @contextmanager
 def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
     """Note what the calls of a run show, of numbers that depend on the arguments."""
-    calls = Calls()
-    reached = {_address(x) for x in inputs.values() if isinstance(x, Tensor)}
+    calls = Calls([x for x in inputs.values() if isinstance(x, Tensor)])
+    reached = {_address(x) for x in calls.tensors}
 
     def note(op, args, result):
         tensors = tensors_of(args)
         if any(_address(a) in reached for a in tensors):
             results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
             reached.update(map(_address, results))
-            calls.results += results
+            calls.tensors += results
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
                 own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
-                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
+                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own), calls.size))
         return result
 
     with observe(on_op=note), np.errstate(all="ignore"):
@@ -219,7 +218,7 @@ def sample(
     try:
         with record_calls(inputs) as calls, late_bound.pytorch_follows_us(), double_precision():
             result = fn(**inputs)
-        sampled.edges, sampled.size = frozenset(calls.edges), calls.size if sampled.far else 0.0
+        sampled.edges, sampled.size = frozenset(calls.edges), calls.size() if sampled.far else 0.0
         if result.ndim:
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
         alone = sampled.upstream is None or not result._requires_grad
