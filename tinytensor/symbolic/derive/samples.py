@@ -2,7 +2,7 @@
 
 The formulas of a derivation are compared here with the function in float64: at every size from 1 to 9 and a few larger
 ones (every pair for two sizes), at values of both signs, at zeros and ties, and at whole numbers that meet every class,
-the first and the last.
+the first and the last. Where formulas compare with a number, values on both sides of it are tried.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import numpy as np
-from sympy import Mul
+from sympy import Indexed, Mul, S, Symbol
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
@@ -30,12 +30,15 @@ from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.values import tensors_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, name_of
 from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.index_calculus.functions import HEADS, IN_FORMULAS, with_need
 from tinytensor.symbolic.numbers import FAR, STYLES, differing_entry
 from tinytensor.symbolic.prove.advice import is_own
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
 ENTRIES = 20_000  # of an argument
+FARTHEST = 10_000  # a larger number with which a formula compares is no value of an argument
 
 
 @dataclass
@@ -119,6 +122,10 @@ WHOLE: dict[str, Callable] = {  # whole numbers below n, beside floats of a styl
     "zeros": _downward,
     "far": _downward,
 }
+AROUND = "on both sides of a number"  # with which a formula compares
+FLOATS = STYLES | {
+    AROUND: lambda rng, shape, numbers: numbers[0] + rng.choice((-1, 1), shape) * rng.uniform(0.75, 1.25, shape)
+}
 OFTEN = ("of both signs", "between 0 and 1", "ties", "positive", "zeros")  # styles that all sizes meet
 
 
@@ -140,7 +147,7 @@ def inputs_at(
             n = int(a.below.xreplace(at))
             inputs[name] = tensor(WHOLE[style](rng, shape, n) if style in WHOLE else rng.integers(0, n, size=shape))
             continue
-        values = STYLES[floats](rng, shape, constants)
+        values = FLOATS[floats](rng, shape, constants)
         if floats == OFTEN[0] and values.size <= 6:  # few numbers are shown in examples
             values = values.round(2)
         floats = OFTEN[0] if style == "zeros" else style
@@ -247,16 +254,32 @@ def samples(
     sizes: list[Size],
     constants: Sequence[float] = (),
     thresholds: Sequence[int] = (),
+    compared: Sequence[float] = (),
 ) -> list[Sample]:
     """The function at all points; at the first few of them if the time is up."""
     result = []
-    for seed, (at, style) in enumerate(points(sizes, thresholds)):
+    arrays = [a for a in arguments.values() if isinstance(a, Argument)]
+    around = dict(zip(sizes, itertools.cycle((8, 7)), strict=False))
+    everywhere = [(at, style, constants) for at, style in points(sizes, thresholds)]
+    everywhere += [(around, AROUND, [number]) for number in compared]
+    for seed, (at, style, numbers) in enumerate(everywhere):
         if is_up():
             break
-        arrays = [a for a in arguments.values() if isinstance(a, Argument)]
         if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            result.append(sample(fn, arguments, at, style, seed, constants))
+            result.append(sample(fn, arguments, at, style, seed, numbers))
     return result
+
+
+def compared_numbers(lines: Sequence[Definition]) -> list[float]:
+    """The first few numbers with which lines compare: 7 in [x > 7] and in max(x, 7), 3.5 in a = 2 x - 7 and [a > 0]."""
+    numbers, rights = [], {line.name: line.right for line in lines}
+    for function in itertools.chain(*[line.right.atoms(*with_need("tie")) for line in lines]):
+        difference = S(HEADS[function.func].needs["tie"](IN_FORMULAS, *function.args))
+        names = {entry: rights.get(name_of(entry), entry) for entry in difference.atoms(Indexed, Symbol)}
+        number, rest = difference.xreplace(names).expand(deep=False).as_coeff_Add()
+        if rest and 1 < abs(number / rest.as_coeff_Mul()[0]) <= FARTHEST:
+            numbers.append(float(-number / rest.as_coeff_Mul()[0]))
+    return sorted(set(numbers))[:4]
 
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
