@@ -62,8 +62,13 @@ class Sample:
     @property
     def far(self) -> bool:
         """Are there values so large that a formula may overflow where the function does not?"""
-        floats = [x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
-        return any(np.abs(x.detach().numpy()).max(initial=0) > FAR for x in floats)
+        return any(np.abs(x).max(initial=0) > FAR for x in self.floats)
+
+    @property
+    def floats(self) -> list[np.ndarray]:
+        """The arguments of floats."""
+        tensors = (x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad)
+        return [x.detach().numpy() for x in tensors]
 
     @property
     def finite(self) -> bool:
@@ -71,13 +76,13 @@ class Sample:
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
 
 
-def mismatch(want: np.ndarray, own: np.ndarray, size: float = 0.0) -> str:
+def mismatch(want: np.ndarray, by_hand: np.ndarray, size: float = 0.0) -> str:
     """The first entry in which a derivative and one by hand differ, in words; empty if none does."""
-    if own.shape != want.shape:
-        return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if (where := differing_entry(want, own, size=size)) is None:
+    if by_hand.shape != want.shape:
+        return f": the derivative has the shape {want.shape}, by hand {by_hand.shape}"
+    if (where := differing_entry(want, by_hand, size=size)) is None:
         return ""
-    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
+    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {by_hand[where]:.6g}"
 
 
 # ----------------------------------------------------------------------------------------------------- the points
@@ -198,8 +203,8 @@ def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
             reached.update(map(_address, results))
             calls.tensors += results
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
-                own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
-                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own), calls.size))
+                call = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
+                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or call), calls.size))
         return result
 
     with observe(on_op=note), np.errstate(all="ignore"):
@@ -210,16 +215,8 @@ def _address(x: Tensor) -> int:
     return x._data.__array_interface__["data"][0]
 
 
-def sample(
-    fn: Callable,
-    arguments: dict[str, object],
-    at: dict[Size, int],
-    style: str,
-    seed: int,
-    constants: Sequence[float] = (),
-) -> Sample:
+def sample(fn: Callable, arguments: dict[str, object], at: dict[Size, int], inputs: dict, seed: int) -> Sample:
     """A run of the function, and its gradients."""
-    inputs = inputs_at(arguments, at, style, seed, constants)
     sampled = Sample(at, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
@@ -266,7 +263,8 @@ def samples(
         if is_up():
             break
         if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            result.append(sample(fn, arguments, at, style, seed, numbers))
+            inputs = inputs_at(arguments, at, style, seed, numbers)
+            result.append(sample(fn, arguments, at, inputs, seed))
     return result
 
 
@@ -284,16 +282,20 @@ def compared_numbers(lines: Sequence[Definition]) -> list[float]:
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
     """The sizes that the function refuses, in words; empty if it takes all."""
-    parts = []
+
+    def refuses(at: dict[Size, int]) -> bool:
+        return all(s.error for s in samples if at.items() <= s.at.items())
+
+    refused = []
     for size in sizes:
         numbers = sorted({s.at[size] for s in samples})
-        none = [n for n in numbers if all(s.error for s in samples if s.at[size] == n)]
-        if max(LARGER) not in none:  # at the largest number there is one sample, whose other sizes are small
-            none = [n for n in none if n <= max(LARGER)]
-        parts += [f"{size} = {n}" for n in none]
-    near = [s for s in samples if max(s.at.values(), default=0) <= max(LARGER)]
-    rest = [s for s in near if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
-    rest = [s for s in rest if all(o.error for o in samples if o.at == s.at)]
-    parts += [" and ".join(f"{size} = {n}" for size, n in s.at.items()) for s in rest]
-    parts = list(dict.fromkeys(parts))
+        alone = [{size: n} for n in numbers if refuses({size: n})]
+        if {size: max(LARGER)} not in alone:  # at the largest number there is one sample, whose other sizes are small
+            alone = [at for at in alone if at[size] <= max(LARGER)]
+        refused += alone
+    for sample in samples:
+        fails = sample.error and max(sample.at.values(), default=0) <= max(LARGER)
+        if fails and not any(at.items() <= sample.at.items() for at in refused) and refuses(sample.at):
+            refused.append(sample.at)
+    parts = [" and ".join(f"{size} = {n}" for size, n in at.items()) for at in refused]
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
