@@ -117,9 +117,9 @@ def _takes(function: Callable, names, sizes) -> set[str]:
         raise TypeError(
             f"check: {function!r} does not say what it takes: write the gradient as lambda x: ..."
         ) from None
-    known, kinds = {*names, *sizes}, {p.kind for p in parameters.values()}
-    takes = parameters.keys() & known | (set(names) if Parameter.VAR_KEYWORD in kinds else set())
-    variadic = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+    known, variadic = {*names, *sizes}, (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes = parameters.keys() & known | (set(names) if takes_all else set())
     needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind not in variadic]
     if missing := [name for name in needed if name not in takes]:
         raise TypeError(

@@ -29,7 +29,7 @@ class Comparison:
 
     def tried(self, sizes: Sequence[SizeCondition] = (), besides: frozenset[str] = frozenset()) -> bool:
         """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
-        return any(not {*edges} - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
+        return any(not {*edges} - besides and all(c.holds(numbers) for c in sizes) for numbers, edges in self.agreed)
 
 
 def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str | None, set[str]]]) -> Comparison:

@@ -53,9 +53,9 @@ class SizeCondition:
     operation: str
     right: Expr
 
-    def holds(self, at: dict[Size, int]) -> bool:
+    def holds(self, numbers: dict[Size, int]) -> bool:
         """Is it true at these numbers for the sizes? A size without a number leaves it true."""
-        decided = RELATIONS[self.operation](self.left.xreplace(at), self.right.xreplace(at))
+        decided = RELATIONS[self.operation](self.left.xreplace(numbers), self.right.xreplace(numbers))
         return decided != False  # noqa: E712
 
     def __str__(self) -> str:

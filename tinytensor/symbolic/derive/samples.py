@@ -135,7 +135,7 @@ OFTEN = ("of both signs", "between 0 and 1", "ties", "positive", "zeros")  # sty
 
 
 def inputs_at(
-    arguments: dict[str, object], at: dict[Size, int], style: str, seed: int, constants: Sequence[float] = ()
+    arguments: dict[str, object], assignment: dict[Size, int], style: str, seed: int, constants: Sequence[float] = ()
 ) -> dict[str, object]:
     """The arguments of a run; zeros are in the first argument of floats only.
 
@@ -147,9 +147,9 @@ def inputs_at(
         if not isinstance(a, Argument):
             inputs[name] = a
             continue
-        shape = [int(n.xreplace(at)) for n in a.shape]
+        shape = [int(n.xreplace(assignment)) for n in a.shape]
         if a.below is not None:
-            n = int(a.below.xreplace(at))
+            n = int(a.below.xreplace(assignment))
             inputs[name] = tensor(WHOLE[style](rng, shape, n) if style in WHOLE else rng.integers(0, n, size=shape))
             continue
         values = FLOATS[floats](rng, shape, constants)
@@ -215,9 +215,9 @@ def _address(x: Tensor) -> int:
     return x._data.__array_interface__["data"][0]
 
 
-def sample(fn: Callable, arguments: dict[str, object], at: dict[Size, int], inputs: dict, seed: int) -> Sample:
+def sample(fn: Callable, arguments: dict[str, object], assignment: dict[Size, int], inputs: dict, seed: int) -> Sample:
     """A run of the function, and its gradients."""
-    sampled = Sample(at, inputs)
+    sampled = Sample(assignment, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
         with record_calls(inputs) as calls, late_bound.pytorch_follows_us(), double_precision():
@@ -257,14 +257,14 @@ def samples(
     result = []
     arrays = [a for a in arguments.values() if isinstance(a, Argument)]
     around = dict(zip(sizes, itertools.cycle((8, 7)), strict=False))
-    everywhere = [(at, style, constants) for at, style in points(sizes, thresholds)]
+    everywhere = [(assignment, style, constants) for assignment, style in points(sizes, thresholds)]
     everywhere += [(around, AROUND, [number]) for number in compared]
-    for seed, (at, style, numbers) in enumerate(everywhere):
+    for seed, (assignment, style, numbers) in enumerate(everywhere):
         if is_up():
             break
-        if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            inputs = inputs_at(arguments, at, style, seed, numbers)
-            result.append(sample(fn, arguments, at, inputs, seed))
+        if all(Mul(*a.shape).xreplace(assignment) <= ENTRIES for a in arrays):
+            inputs = inputs_at(arguments, assignment, style, seed, numbers)
+            result.append(sample(fn, arguments, assignment, inputs, seed))
     return result
 
 
@@ -274,28 +274,28 @@ def compared_numbers(lines: Sequence[Definition]) -> list[float]:
     for function in itertools.chain(*[line.right.atoms(*with_need("tie")) for line in lines]):
         difference = S(HEADS[function.func].needs["tie"](IN_FORMULAS, *function.args))
         names = {entry: rights.get(name_of(entry), entry) for entry in difference.atoms(Indexed, Symbol)}
-        number, rest = difference.xreplace(names).expand(deep=False).as_coeff_Add()
-        if rest and 1 < abs(number / rest.as_coeff_Mul()[0]) <= FARTHEST:
-            numbers.append(float(-number / rest.as_coeff_Mul()[0]))
+        number, entries = difference.xreplace(names).expand(deep=False).as_coeff_Add()
+        bound = -number / entries.as_coeff_Mul()[0] if entries else S.Zero
+        numbers += [float(bound)] if 1 < abs(bound) <= FARTHEST else []
     return sorted(set(numbers))[:4]
 
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
     """The sizes that the function refuses, in words; empty if it takes all."""
 
-    def refuses(at: dict[Size, int]) -> bool:
-        return all(s.error for s in samples if at.items() <= s.at.items())
+    def refuses(assignment: dict[Size, int]) -> bool:
+        return all(s.error for s in samples if assignment.items() <= s.at.items())
 
     refused = []
     for size in sizes:
         numbers = sorted({s.at[size] for s in samples})
         alone = [{size: n} for n in numbers if refuses({size: n})]
         if {size: max(LARGER)} not in alone:  # at the largest number there is one sample, whose other sizes are small
-            alone = [at for at in alone if at[size] <= max(LARGER)]
+            alone = [assignment for assignment in alone if assignment[size] <= max(LARGER)]
         refused += alone
     for sample in samples:
         fails = sample.error and max(sample.at.values(), default=0) <= max(LARGER)
-        if fails and not any(at.items() <= sample.at.items() for at in refused) and refuses(sample.at):
+        if fails and not any(assignment.items() <= sample.at.items() for assignment in refused) and refuses(sample.at):
             refused.append(sample.at)
-    parts = [" and ".join(f"{size} = {n}" for size, n in at.items()) for at in refused]
+    parts = [" and ".join(f"{size} = {n}" for size, n in assignment.items()) for assignment in refused]
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")

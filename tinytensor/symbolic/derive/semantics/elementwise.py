@@ -161,9 +161,9 @@ def add(call: SymbolicCall) -> Value:
     if b.finite is not None and plus < 0:
         raise call.refuse("what is subtracted is -inf in places: mask after the subtraction")
     if a.finite is not None or b.finite is not None:
-        masks = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
+        masks = (Value(v.dims, v.finite or (lambda *i: S.One)) for v in (a, b))
         finite = elementwise(call, lambda p, q: p * q, *masks).entry
-    return Value(dims, lambda *at: x(*at) + plus * y(*at), dtype, finite)
+    return Value(dims, lambda *i: x(*i) + plus * y(*i), dtype, finite)
 
 
 @semantics_of("mul", "true_divide")
@@ -201,7 +201,7 @@ def at_least(call: SymbolicCall) -> Value:
 def named_function(call: SymbolicCall) -> Value:
     formula, letter, x = FORMULAS[call.op], NAMED[call.op], call.args[0]
     if call.op == "exp" and x.finite is not None:
-        return call.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
+        return call.name(Value(x.dims, lambda *i: x.finite(*i) * exp(x.entry(*i))), letter)
     values = [call.finite(v) for v in call.args]
     if call.op not in ROOTS:
         values = [call.operand(v, "a") for v in values]
@@ -273,11 +273,11 @@ def where(call: SymbolicCall) -> Value:
         raise call.refuse("a value that is -inf in places is put in; mask once")
     dims, (c, x, y) = broadcast(call, condition, a, b)
     x, y = _known_in_branch(c, x, S.One), _known_in_branch(c, y, S.Zero)
-    where_x, where_y = (lambda *at: _whole_mask(c(*at))), (lambda *at: _whole_mask(1 - c(*at)))
+    where_x, where_y = (lambda *i: _whole_mask(c(*i))), (lambda *i: _whole_mask(1 - c(*i)))
     if any(masked):
         return Value(dims, y, "f", where_y) if masked[0] else Value(dims, x, "f", where_x)
     dtype = "b" if a.dtype == b.dtype == "b" else "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
-    return Value(dims, lambda *at: where_x(*at) * x(*at) + where_y(*at) * y(*at), dtype)
+    return Value(dims, lambda *i: where_x(*i) * x(*i) + where_y(*i) * y(*i), dtype)
 
 
 def _whole_mask(mask: Expr) -> Expr:
@@ -333,5 +333,5 @@ def is_finite(call: SymbolicCall) -> Value:
     (x,) = call.args
     if x.finite is None:
         call.conditions["finite"] = None
-    finite = x.finite or (lambda *at: S.One)
-    return Value(x.dims, finite if call.op == "isfinite" else lambda *at: S.Zero, "b")
+    finite = x.finite or (lambda *i: S.One)
+    return Value(x.dims, finite if call.op == "isfinite" else lambda *i: S.Zero, "b")

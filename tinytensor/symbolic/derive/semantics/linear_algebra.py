@@ -12,14 +12,12 @@ from tinytensor.symbolic.derive.conditions import size_condition
 from tinytensor.symbolic.derive.semantics.sums import product_of
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
-    common_dimension,
     factors_text,
     semantics_of,
     transposed,
 )
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import expanded
-from tinytensor.symbolic.index_calculus.formulas import total
 from tinytensor.symbolic.index_calculus.functions import absolute, sign
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Cholesky,
@@ -96,16 +94,10 @@ def solve(call: SymbolicCall) -> Value:
     operand, b = regular_operand(call), call.finite(b)
     if len(b.dims) != 2:
         raise call.refuse("a batch of right sides; take one of them")
-    inner = common_dimension(call, [a.dims[1], b.dims[0]])
-    if isinstance(b.entry(*b.indices()), KroneckerDelta):  # the inverse itself
-        return Value(a.dims, operand.inverse_entry)
-    b = call.operand(b, "u")
-
-    def solution(i, *column):
-        (k,) = Value((inner,), None).indices()
-        return total(operand.inverse_entry(i, k) * b.entry(k, *column), k)
-
-    return call.name(Value((a.dims[0], b.dims[1]), solution), "Z", "term")
+    inverse = Value(a.dims, operand.inverse_entry)
+    if isinstance(b.entry(*b.indices()), KroneckerDelta):
+        return inverse
+    return call.name(product_of(call, inverse, call.operand(b, "u")), "Z", "term")
 
 
 @semantics_of("det")
@@ -163,11 +155,7 @@ def pinv(call: SymbolicCall) -> Value:
     call.conditions["rank"] = None
     columns_of = a if tall else transposed(a)
     rows_of = transposed(columns_of)
-    operand = operand_of(call, product_of(call, rows_of, columns_of))
-
-    def inverse(i, j):
-        (k,) = Value((rows_of.dims[0],), None).indices()
-        return total(operand.inverse_entry(i, k) * rows_of.entry(k, j), k)
-
-    result = Value(rows_of.dims, inverse)
+    square = product_of(call, rows_of, columns_of)
+    inverse = Value(square.dims, operand_of(call, square).inverse_entry)
+    result = product_of(call, inverse, rows_of)
     return call.name(result if tall else transposed(result), "Z", "term")

@@ -121,7 +121,7 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
     if width != 1:
         return _every(call, dim, start, stop, width)
     if start == 0 and stop == whole:
-        return dim, lambda *at: list(at)
+        return dim, lambda *i: i
     return _part(call, dim, start, stop)
 
 
@@ -129,9 +129,9 @@ def _every(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr, w
     """`_slice_dimension` for every `width`-th element."""
     whole, alone = Mul(*dim), len(dim) == 1
     if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
-        return (dim[0],), lambda at: [at, start + 1]
+        return (dim[0],), lambda i: [i, start + 1]
     if alone and width.is_Integer and width > 1 and (count := _steps(stop - start, width)) is not None:
-        return dims_of([count])[0], lambda at=S.One: [start + 1 + width * (at - 1)]
+        return dims_of([count])[0], lambda i=S.One: [start + 1 + width * (i - 1)]
     if alone and isinstance(dim[0], Size) and width.is_Integer:
         raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
     hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
@@ -148,14 +148,14 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
             coefficient = number.args[0] if number.is_Mul else S.One
             if isinstance(dim[0], Size) and coefficient.is_Rational and coefficient.q > 1:
                 raise Split(dim[0], (coefficient.q, size(f"{dim[0]}{coefficient.q}")))
-        return dims_of([length])[0], lambda at=S.One: [start + at]
+        return dims_of([length])[0], lambda i=S.One: [start + i]
     tail = Mul(*dim[1:])
     first, count = sympy.cancel(start / tail), sympy.cancel(length / tail)
     if not (first.is_Integer and count.is_Integer):
         raise call.refuse(f"the slice from {start} to {stop} of a dimension of size {Mul(*dim)} that is a product")
     if count == 1:
-        return dim[1:], lambda *at: [first + 1, *at]
-    return (count, *dim[1:]), lambda at, *more: [at + first, *more]
+        return dim[1:], lambda *i: [first + 1, *i]
+    return (count, *dim[1:]), lambda i, *inner: [i + first, *inner]
 
 
 @semantics_of("unslice")
@@ -163,7 +163,7 @@ def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
     x, whole = call.finite(x), Value(dims_of(shape), None)
-    positions = Value(whole.dims, lambda *at: sympy.Tuple(*at))
+    positions = Value(whole.dims, lambda *i: sympy.Tuple(*i))
     part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:
         raise call.refuse(f"the shape {x.shape} is not that of the places {part.shape}")

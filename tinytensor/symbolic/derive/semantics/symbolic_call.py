@@ -92,12 +92,12 @@ def as_number(value: Value) -> Value:
     """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
     if value.dtype != "i":
         return value
-    return Value(value.dims, lambda *at: value.entry(*at) - 1, "n")
+    return Value(value.dims, lambda *i: value.entry(*i) - 1, "n")
 
 
 def as_index(value: Value) -> Value:
     """Whole numbers as indices, which count from 1; that they fit is checked where they are used (Array)."""
-    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.dtype == "n" else value
+    return Value(value.dims, lambda *i: value.entry(*i) + 1, "i") if value.dtype == "n" else value
 
 
 WHOLE = {"n", "b"}  # kinds of numbers that are whole
@@ -136,7 +136,7 @@ def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> 
 
 def moved(x: Value, dims: Dims, source: Callable[..., Iterable[Expr]]) -> Value:
     """The entries of x elsewhere: `source` gives the indices of x from those of the result."""
-    entry, finite = (function and (lambda *at, of=function: of(*source(*at))) for function in (x.entry, x.finite))
+    entry, finite = (function and (lambda *i, of=function: of(*source(*i))) for function in (x.entry, x.finite))
     return x.like(entry, dims, finite)
 
 
@@ -165,4 +165,4 @@ def by_dimension(indices: Iterable[Expr], dims: Dims) -> list[tuple[Expr, ...]]:
 def elementwise(call: SymbolicCall, formula: Callable[..., Expr], *values: Value, dtype: str = "f") -> Value:
     """The value whose entries are the formula of the entries of these values, broadcast together."""
     dims, entries = broadcast(call, *values)
-    return Value(dims, lambda *at: formula(*[entry(*at) for entry in entries]), dtype)
+    return Value(dims, lambda *i: formula(*[entry(*i) for entry in entries]), dtype)
