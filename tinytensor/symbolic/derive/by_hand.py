@@ -4,15 +4,15 @@ A text is compiled to a function. To read it as formulas, it is traced as the fu
 function has, too, get the function's names.
 """
 
+import ast
 import builtins
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
-from types import CodeType
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S
@@ -68,8 +68,9 @@ def function_by_hand(hand) -> Callable:
         raise TypeError(
             f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
         )
-    code = compile(hand.strip(), "<the gradient by hand>", "eval")  # a SyntaxError shows the text, with a caret
-    whole = sys.modules["tinytensor"]
+    file = "<the gradient by hand>"
+    tree = ast.parse(hand.strip(), file, "eval")  # a SyntaxError shows the text, with a caret
+    code, whole = compile(tree, file, "eval"), sys.modules["tinytensor"]
     known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
     known |= {n: getattr(linalg, n) for n in linalg.__all__} | {"linalg": linalg}
     known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
@@ -87,7 +88,7 @@ def function_by_hand(hand) -> Callable:
                 name=error.name,
             ) from None
 
-    function.needs = frozenset(_names(code))
+    function.needs = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     function.__name__ = hand
     return function
 
@@ -97,14 +98,6 @@ def _of_numbers(function: Callable, built_in: Callable) -> Callable:
     return lambda *args, **keywords: (function if any(isinstance(a, Tensor) for a in args) else built_in)(
         *args, **keywords
     )
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names that a text reads, also inside of its lambdas."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
 
 
 def _takes(function: Callable, names, sizes) -> set[str]:
@@ -176,7 +169,7 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
-    """The sizes by name, read from the shapes of the arguments; a product such as "2*K" is divided by what is known."""
+    """The sizes by name, read from the shapes of the arguments."""
     numbers: dict[str, int] = {}
     for key, value in arguments.items():
         if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):

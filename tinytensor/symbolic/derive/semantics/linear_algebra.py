@@ -10,12 +10,7 @@ from sympy import Expr, KroneckerDelta, S, log
 
 from tinytensor.symbolic.derive.conditions import size_condition
 from tinytensor.symbolic.derive.semantics.sums import product_of
-from tinytensor.symbolic.derive.semantics.symbolic_call import (
-    SymbolicCall,
-    factors_text,
-    semantics_of,
-    transposed,
-)
+from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, transposed
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import expanded
 from tinytensor.symbolic.index_calculus.functions import absolute, sign
