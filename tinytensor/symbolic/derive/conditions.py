@@ -211,7 +211,9 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
     if not isinstance(theorem, Theorem):
         raise TypeError("verdict: only a theorem is proved")
     sizes, values = theorem.sizes, in_words(theorem)
-    sentence = f"proved {'only ' if restricted else ''}for {_join(sizes) if sizes else 'any size'}"
+    sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
+    if restricted:
+        sentence = f"proved only for {_join(sizes)}"
     if values:
         sentence += f", where {_join(values)}"
     if restricted:
