@@ -44,8 +44,8 @@ def size(name: str) -> Size:
     """The size of this name, with letters for its indices."""
     if name in Extent.made:
         return Extent.made[name]
-    own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
-    return Extent(name, " ".join([*own, LETTERS]))
+    letter = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
+    return Extent(name, " ".join([*letter, LETTERS]))
 
 
 def multiples(whole: Size, number: Integer) -> tuple[tuple[Expr, Expr], ...]:
@@ -98,15 +98,13 @@ def _sum(dimension: str) -> Expr:
 
 def arguments(values: dict[str, object], split: dict) -> dict[str, object]:
     """The arguments by their names: tensors as `Argument`, everything else as it came."""
-    result: dict[str, object] = {}
+    result = dict(values)
     for name, value in values.items():
         if isinstance(value, Index):
             below = Mul(*factors(value.below, split))
             result[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
         elif isinstance(value, tuple | list) and all(isinstance(n, str | int | Expr) for n in value):
             result[name] = Argument(name, tuple(factors(n, split) for n in value), None, getattr(value, "what", ""))
-        else:
-            result[name] = value
     return result
 
 

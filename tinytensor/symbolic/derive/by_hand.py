@@ -4,15 +4,15 @@ A text is compiled to a function. To read it as formulas, it is traced as the fu
 function has, too, get the function's names.
 """
 
+import ast
 import builtins
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
-from types import CodeType
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S
@@ -24,17 +24,17 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
-from tinytensor.symbolic.derive.adjoints import LONG, line_key
+from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
-from tinytensor.symbolic.derive.results import Result
+from tinytensor.symbolic.derive.results import Key, Result
 from tinytensor.symbolic.derive.samples import Sample, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
-from tinytensor.symbolic.derive.trace import format_sizes, trace
+from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -68,8 +68,9 @@ def function_by_hand(hand) -> Callable:
         raise TypeError(
             f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
         )
-    code = compile(hand.strip(), "<the gradient by hand>", "eval")  # a SyntaxError shows the text, with a caret
-    whole = sys.modules["tinytensor"]
+    file = "<the gradient by hand>"
+    tree = ast.parse(hand.strip(), file, "eval")  # a SyntaxError shows the text, with a caret
+    code, whole = compile(tree, file, "eval"), sys.modules["tinytensor"]
     known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
     known |= {n: getattr(linalg, n) for n in linalg.__all__} | {"linalg": linalg}
     known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
@@ -87,7 +88,7 @@ def function_by_hand(hand) -> Callable:
                 name=error.name,
             ) from None
 
-    function.needs = frozenset(_names(code))
+    function.needs = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     function.__name__ = hand
     return function
 
@@ -99,27 +100,20 @@ def _of_numbers(function: Callable, built_in: Callable) -> Callable:
     )
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """The names that a text reads, also inside of its lambdas."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
-
-
 def _takes(function: Callable, names, sizes) -> set[str]:
     """The names among these that a function takes; sizes only where it names them itself."""
     if (needs := getattr(function, "needs", None)) is not None:
         return {*names, *sizes} & needs
     try:
-        own = inspect.signature(function.forward if isinstance(function, Module) else function).parameters.values()
+        parameters = inspect.signature(function.forward if isinstance(function, Module) else function).parameters
     except (TypeError, ValueError):
         raise TypeError(
             f"check: {function!r} does not say what it takes: write the gradient as lambda x: ..."
         ) from None
-    known, more = {*names, *sizes}, {p.kind for p in own}
-    takes = {p.name for p in own} & known | (set(names) if Parameter.VAR_KEYWORD in more else set())
-    needed = [p.name for p in own if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    known, variadic = {*names, *sizes}, (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes = parameters.keys() & known | (set(names) if takes_all else set())
+    needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind not in variadic]
     if missing := [name for name in needed if name not in takes]:
         raise TypeError(
             f"check: a gradient by hand takes {missing[0]}, which is neither an argument of the function nor a size: "
@@ -128,8 +122,15 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     return takes
 
 
-def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Callable) -> HandGradient:
+def read_by_hand(derivation: Result, name: Key, function: Callable) -> HandGradient:
     """The gradient by hand, or a block, as an entry in the names of the function."""
+    try:
+        return _read(derivation, name, function)
+    except NotDerivable as error:
+        return HandGradient(None, why=str(error))
+
+
+def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
     derived, is_block = derivation.derived, isinstance(name, tuple)
     arguments = dict(derivation.derivation.arguments)
     takes_upstream = isinstance(derived.output, Indexed) and not is_block
@@ -139,35 +140,36 @@ def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Call
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
 
     def call(**values):
-        sizes = _sizes_in(arguments, values)
-        own = function(**arguments_by_hand(function, sizes, values))
-        return tensor(own, dtype=float64) if isinstance(own, int | float) else own
+        gradient = function(**arguments_by_hand(function, _sizes_in(arguments, values), values))
+        return tensor(gradient, dtype=float64) if isinstance(gradient, int | float) else gradient
 
     call.forward = function
     split = derived.trace.split
     names = [label(x.name) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
-    other = trace(call, arguments, needs_gradient=False, where=derivation.size_conditions, split=split, reserved=taken)
-    if other.split != split:
+    program = trace(
+        call, arguments, needs_gradient=False, where=derivation.size_conditions, split=split, reserved=taken
+    )
+    if program.split != split:
         raise NotDerivable("check: the gradient by hand takes sizes apart in another way than the function")
-    value = other.result
+    value = program.result
     want = tuple(Mul(*dim) for dim in derivation.dims(name))
     if tuple(value.shape) != want:
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
         what = f"{derivation.label(name)} needs" if is_block else f"{name} has"
         return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
-    changed = _constants(derived.trace, other)
-    entry, _ = derivation.entry(name)
-    own = renamed(S(as_number(value).entry(*getattr(entry, "indices", ()))), changed)
-    upstream = {other.arrays[UPSTREAM]: d(name_of(derived.output))} if takes_upstream else {}
+    changed = _constants(derived.trace, program)
+    left, _ = derivation.entry(name)
+    entry = renamed(S(as_number(value).entry(*getattr(left, "indices", ()))), changed)
+    upstream = {program.arrays[UPSTREAM]: d(name_of(derived.output))} if takes_upstream else {}
     rename = partial(renamed, change=upstream)
-    lines, hypotheses = _in_names_of_function(derived, other, changed, rename)
-    own = rename(expanded(own, lines))
-    return HandGradient(own, tuple(other.size_conditions), (*together(other.domains).hypotheses, *hypotheses))
+    lines, hypotheses = _in_names_of_function(derived, program, changed, rename)
+    entry = rename(expanded(entry, lines))
+    return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
-    """The sizes by name, read from the shapes of the arguments; a product such as "2*K" is divided by what is known."""
+    """The sizes by name, read from the shapes of the arguments."""
     numbers: dict[str, int] = {}
     for key, value in arguments.items():
         if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):
@@ -182,7 +184,7 @@ def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
     return {k: v for k, v in (sizes | values).items() if k in takes}
 
 
-def compare_at_samples(derivation: Result, name: str | tuple[str, str], function: Callable) -> Comparison:
+def compare_at_samples(derivation: Result, name: Key, function: Callable) -> Comparison:
     """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
 
     So is a block of a Hessian or Jacobian by hand; `name` is its two names then. An exception that it raises at every
@@ -190,36 +192,39 @@ def compare_at_samples(derivation: Result, name: str | tuple[str, str], function
     """
     failures: list[Exception] = []
 
-    def difference(one: Sample) -> tuple[str | None, set[str]]:
-        edges = set(one.edges)
-        values = one.inputs | ({} if one.upstream is None else {UPSTREAM: tensor(one.upstream)})
+    def difference(sample: Sample) -> tuple[str | None, set[str]]:
+        edges = set(sample.edges)
+        values = sample.inputs | ({} if sample.upstream is None else {UPSTREAM: tensor(sample.upstream)})
         try:
             with no_grad(), record_calls(values) as calls, double_precision():
-                own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
+                gradient = function(**arguments_by_hand(function, {str(s): n for s, n in sample.at.items()}, values))
             edges |= calls.edges
-            own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
-            if one.far and not np.isfinite(own).all():
+            gradient = gradient.detach().numpy() if isinstance(gradient, Tensor) else np.asarray(gradient)
+            if sample.far and not np.isfinite(gradient).all():
                 return None, edges
-            differs = derivation.mismatch(one, name, own)
+            differs = derivation.mismatch(sample, name, gradient)
         except Exception as error:
             failures.append(error)
             differs = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]
-        inputs = ", ".join(f"{k} = {_format_tensor(one.inputs[k])}" for k in derivation.derived.trace.tensors)
-        return differs and f"at {format_sizes(one.at) or 'one number'}{differs} ({inputs})", edges
+        inputs = ", ".join(f"{k} = {_format_tensor(sample.inputs[k])}" for k in derivation.derived.trace.tensors)
+        return differs and f"at {format_sizes(sample.at) or 'one number'}{differs} ({inputs})", edges
 
-    def runs(one: Sample) -> bool:
+    def runs(sample: Sample) -> bool:
         number = len(failures)
-        difference(one)
+        difference(sample)
         return len(failures) == number
 
-    inside = [one for one in derivation.samples if derivation.inside(one)]
-    inside.sort(key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0)))
+    inside = sorted(filter(derivation.inside, derivation.samples), key=_total_and_largest_size)
     compared = compare(inside, difference)
     if failures and not any(map(runs, inside)):
         raise failures[0]
     if compared.equal and not is_up() and not compared.tried():  # it always compares equal numbers, as in x == x.max()
         compared.example = compared.example or compared.equal
     return compared
+
+
+def _total_and_largest_size(sample: Sample) -> tuple[int, int]:
+    return sum(sample.at.values()), max(sample.at.values(), default=0)
 
 
 def _format_tensor(x: Tensor) -> str:
@@ -232,43 +237,33 @@ def _as_written(dim: tuple[Expr, ...]) -> str | Expr:
     return "*".join(map(str, dim)) if dim and all(n.is_Symbol or n.is_Integer for n in dim) else Mul(*dim)
 
 
-def _constants(function, hand) -> dict[Name, Name]:
+def _constants(function: Trace, by_hand: Trace) -> dict[Name, Name]:
     """The constants of the program by hand: those that the function has, too, and new names for all others.
 
     Two programs may give one name to different constants, which must not be taken for each other.
     """
+    known = {_key_of_constant(constant, function, {}): name for name, constant in function.lines.constants.items()}
     changed: dict[Name, Name] = {}
-    kept = {name: one for name, one in function.lines.constants.items() if isinstance(one, np.ndarray)}
-    for name, one in hand.lines.constants.items():
-        if isinstance(one, np.ndarray):
-            same_numbers = (known for known, other in kept.items() if np.array_equal(one, other))
-            changed[name] = next(same_numbers, None) or _new_constant(name, function)
-    chosen = {
-        _key_of_mask(one, function, {}): n
-        for n, one in function.lines.constants.items()
-        if isinstance(one, ExtremeMask)
-    }
-    for name, one in hand.lines.constants.items():
-        if isinstance(one, ExtremeMask):
-            own = chosen.get(_key_of_mask(one, hand, changed))
-            changed[name] = _new_constant(name, function) if own is None else own
+    masks_last = sorted(by_hand.lines.constants.items(), key=lambda item: isinstance(item[1], ExtremeMask))
+    for name, constant in masks_last:
+        key = _key_of_constant(constant, by_hand, changed)
+        if key not in known:
+            known[key] = name_like(name, function.lines.unused(f"{name.name}read_by_hand"))
+        changed[name] = known[key]
     return changed
 
 
-def _new_constant(name: Name, function) -> Name:
-    """A name that the function does not have, for a constant of the gradient by hand."""
-    return name_like(name, function.lines.unused(f"{name.name}read_by_hand"))
-
-
-def _key_of_mask(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
-    """The same for constants that mark the same places of the same array."""
+def _key_of_constant(constant: ExtremeMask | np.ndarray, program: Trace, changed: dict[Name, Name]) -> tuple:
+    """The same for arrays of the same numbers, and for masks that mark the same entries of the same array."""
+    if isinstance(constant, np.ndarray):
+        return constant.shape, tuple(constant.ravel().tolist())
     lines = [line for group in program.lines.groups for line in group.lines]
-    whole = renamed(expanded(one.of, lines), changed)
-    return one.function, one.axes, *formula_key(whole, one.indices)
+    marked = renamed(expanded(constant.of, lines), changed)
+    return constant.function, constant.axes, *formula_key(marked, constant.indices)
 
 
 def _in_names_of_function(
-    derived, other, changed: dict[Name, Name], rename: Callable
+    derived: DerivedLines, program: Trace, changed: dict[Name, Name], rename: Callable
 ) -> tuple[list[Definition], set[str]]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
 
@@ -276,8 +271,8 @@ def _in_names_of_function(
     arguments alone, if it is short then: to expand a long one takes long.
     """
     known, known_whole = derived.line_keys
-    lines = [Definition(x.left, renamed(x.right, changed)) for group in other.lines.groups for x in group.lines]
-    result, hypotheses = states_as_known(derived, other.loops, lines, rename)
+    lines = [Definition(x.left, renamed(x.right, changed)) for group in program.lines.groups for x in group.lines]
+    result, hypotheses = states_as_known(derived, program.loops, lines, rename)
     states = list(result)
     for line, length in lengths(lines):
         right = expanded(line.right, result)

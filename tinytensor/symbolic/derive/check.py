@@ -42,10 +42,7 @@ from tinytensor.symbolic.derive.time_limit import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
-from tinytensor.symbolic.index_calculus.formulas import (
-    Size,
-    normal,
-)
+from tinytensor.symbolic.index_calculus.formulas import Size, normal
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -120,8 +117,8 @@ class Check:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on."""
-        more = (one for v in self.verdicts.values() for one in v.conditions)
-        return tuple(dict.fromkeys((*self.derivation.assumptions, *more)))
+        conditions = (v.conditions for v in self.verdicts.values())
+        return tuple(dict.fromkeys(itertools.chain(self.derivation.assumptions, *conditions)))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.verdicts.values()))
@@ -161,8 +158,8 @@ def check(
     """
     if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
         fn, by_hand = _of_function(fn, arguments)
-    wanted = [one for one in (by_hand, hessian, jacobian) if one is not None]
-    if not wanted or not all(isinstance(one, dict) and one for one in wanted):
+    wanted = [group for group in (by_hand, hessian, jacobian) if group is not None]
+    if not wanted or not all(isinstance(group, dict) and group for group in wanted):
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     start = TimeLimit("check", "", limit, False)
     derivation = first_derivatives("check", fn, where, limit, progress, arguments)
@@ -229,66 +226,71 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
 
     A number is the result twice: its backward then meets every upstream gradient, the sum of two, and not 1 alone.
     """
-    names, title = list(arguments), function.__name__
     if _declared_by_user(function, "apply"):
         raise TypeError(
-            f"check: {title} has an apply of its own, which its forward and backward do not say; check a Function "
-            "without it, and derive what apply does beside it"
+            f"check: {function.__name__} has an apply of its own, which its forward and backward do not say; check a "
+            "Function without it, and derive what apply does beside it"
         )
-    with_context = not _declared_by_user(function, "setup_context")
-
-    def context(values: list):
-        reading = reading_of(values)
-
-        def ask() -> tuple[bool, ...]:
-            if reading is not None:
-                reading.values.setdefault("needs")
-            return tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values)
-
-        ctx = _CheckedContext(ask)
-        if reading is not None:
-            reading.off_tape = True
-        try:
-            if with_context:
-                result = function.forward(ctx, *values)
-            else:
-                result = function.forward(*values)
-                function.setup_context(ctx, tuple(values), result)
-        finally:
-            if reading is not None:
-                reading.off_tape = False
-        if ctx._constant or ctx._dirty:
-            method = "mark_non_differentiable" if ctx._constant else "mark_dirty"
-            raise NotDerivable(f"check: the forward of {title} calls {method}(), of which backward says nothing")
-        ctx._saved = [(t, None, 0) for t in ctx._to_save]
-        return ctx, result
 
     def forward(**values):
-        result = context(list(values.values()))[1]
+        _, result = _run_forward(function, list(values.values()))
         return stack([result, result]) if isinstance(result, Tensor) and not result.ndim else result
 
-    def backward(position: int, values: dict):
-        inputs = [values[n] for n in names]
-        ctx, result = context(inputs)
-        if (reading := reading_of(inputs)) is not None:
-            reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
-        if UPSTREAM not in values:
-            raise NotDerivable(f"check: {title} returns an array of one entry; let it return a number, by reshape(())")
-        g = values[UPSTREAM]
-        gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])
-        gradients = gradients if isinstance(gradients, tuple | list) else (gradients,)
-        if len(gradients) < len(inputs) or any(more is not None for more in gradients[len(inputs) :]):
-            raise NotDerivable(
-                f"check: {title}.backward returned {len(gradients)} gradients for {len(inputs)} arguments of forward"
-            )
-        return gradients[position]
-
-    forward.__name__ = title
+    forward.__name__ = function.__name__
     by_hand = {}
     for position, (name, value) in enumerate(arguments.items()):
         if isinstance(value, tuple | list):
-            by_hand[name] = lambda position=position, **values: backward(position, values)
+            by_hand[name] = lambda position=position, **values: _run_backward(function, [*arguments], values)[position]
     return forward, by_hand
+
+
+def _run_forward(function: type, values: list) -> tuple[_CheckedContext, object]:
+    """The context and the result of the forward of an autograd.Function, which the tape does not see."""
+    reading = reading_of(values)
+
+    def ask() -> tuple[bool, ...]:
+        if reading is not None:
+            reading.values.setdefault("needs")
+        return tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values)
+
+    ctx = _CheckedContext(ask)
+    if reading is not None:
+        reading.off_tape = True
+    try:
+        if _declared_by_user(function, "setup_context"):
+            result = function.forward(*values)
+            function.setup_context(ctx, tuple(values), result)
+        else:
+            result = function.forward(ctx, *values)
+    finally:
+        if reading is not None:
+            reading.off_tape = False
+    if ctx._constant or ctx._dirty:
+        method = "mark_non_differentiable" if ctx._constant else "mark_dirty"
+        raise NotDerivable(
+            f"check: the forward of {function.__name__} calls {method}(), of which backward says nothing"
+        )
+    ctx._saved = [(t, None, 0) for t in ctx._to_save]
+    return ctx, result
+
+
+def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
+    """What the backward of an autograd.Function returns for these arguments of its forward, after a run of that."""
+    inputs = [values[n] for n in names]
+    ctx, result = _run_forward(function, inputs)
+    if (reading := reading_of(inputs)) is not None:
+        reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
+    title = function.__name__
+    if UPSTREAM not in values:
+        raise NotDerivable(f"check: {title} returns an array of one entry; let it return a number, by reshape(())")
+    g = values[UPSTREAM]
+    gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])
+    gradients = gradients if isinstance(gradients, tuple | list) else (gradients,)
+    if len(gradients) < len(inputs) or any(extra is not None for extra in gradients[len(inputs) :]):
+        raise NotDerivable(
+            f"check: {title}.backward returned {len(gradients)} gradients for {len(inputs)} arguments of forward"
+        )
+    return gradients
 
 
 def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
@@ -300,14 +302,8 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
         left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
 
-    def own() -> HandGradient:
-        try:
-            return read_by_hand(derivation, name, hand)
-        except NotDerivable as error:
-            return HandGradient(None, why=str(error))
-
     def term() -> str:
-        read = own()
+        read = read_by_hand(derivation, name, hand)
         return read.shape if read.entry is None else _term(derivation, name, read)
 
     compared = compare_at_samples(derivation, name, hand)
@@ -318,7 +314,7 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
         return _out_of_time(derivation, name, compared)
     try:
         stage(f"the gradient of {name} was proved")
-        read = own()
+        read = read_by_hand(derivation, name, hand)
         if read.entry is None:
             return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
         return _prove(derivation, name, read, compared)
@@ -346,87 +342,85 @@ def _in_time(derivation: Result, find: Callable[[], str]) -> Callable[[], str]:
     return search
 
 
-def _prove(derivation: Result, name: Key, own: HandGradient, compared: Comparison) -> Checked:
+def _prove(derivation: Result, name: Key, by_hand: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
     if derivation.theorem is None:
         return Checked(name, "undecided", expected, derivation.verdict)
     _, entry = derivation.entry(name)
     try:
-        theorem = vanishes((expanded(entry - own.entry, lines) for lines in ([], derived.forward)), derived.facts)
+        theorem = vanishes((expanded(entry - by_hand.entry, lines) for lines in ([], derived.forward)), derived.facts)
     except TypeError as error:  # indices of two ranges meet
         return Checked(name, "undecided", expected, str(error))
     if theorem is None:
-        find = _in_time(derivation, lambda: _term(derivation, name, own))
+        find = _in_time(derivation, lambda: _term(derivation, name, by_hand))
         return Checked(name, "undecided", expected, find_term=find)
     keys = theorem.hypotheses
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
-    if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
+    if not compared.tried(by_hand.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
         return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
-    difference = expanded(entry - own.entry, derived.forward)
+    difference = expanded(entry - by_hand.entry, derived.forward)
     if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
-    whole = together([derivation.known, theorem], {*compared.needed, *own.values}, own.sizes)
+    whole = together([derivation.known, theorem], {*compared.needed, *by_hand.values}, by_hand.sizes)
     restricted = restrictions(whole.sizes, derivation.where, derivation.derivation.samples)
     statement = verdict(whole, restricted)
     conditions = (*map(str, whole.sizes), *in_words(whole))
     return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
 
 
-def _term(derivation: Result, name: Key, own: HandGradient) -> str:
+def _term(derivation: Result, name: Key, by_hand: HandGradient) -> str:
     """What differs, in the names of the function."""
+
+    def shown(expr: Expr, lines: list[Definition]) -> Expr:
+        expr = normal_of_matrices(without_detach(expanded(expr, lines)))
+        return as_shown(derivation.in_first_indices(expr, name), derivation.derived.recurrences)
+
     _, entry = derivation.entry(name)
-    terms = []
-    for lines in ([], derivation.derived.forward):
-        one, other = (normal_of_matrices(without_detach(expanded(e, lines))) for e in (entry, own.entry))
-        one, other = (derivation.in_first_indices(e, name) for e in (one, other))
-        one, other = (as_shown(e, derivation.derived.recurrences) for e in (one, other))
-        if one != other:
-            terms.append("; ".join(_difference(one, other)))
+    pairs = [(shown(entry, lines), shown(by_hand.entry, lines)) for lines in ([], derivation.derived.forward)]
+    terms = ["; ".join(_difference(*pair)) for pair in pairs if pair[0] != pair[1]]
     return min(terms, key=len) if terms else ""
 
 
-def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
+def entry_of_difference(left: Derivation, right: Derivation) -> Expr:
     """An entry of one function's result without that of another's; 0 if they are the same where no denominator is 0."""
     entries = []
-    for derived in (one.derived, other.derived):
+    for derived in (left.derived, right.derived):
         *before, last = derived.forward
-        entries.append((last.left, expanded(last.right, before)))
-    (left, first), (name, second) = entries
-    second = Definition(name, second).at(left)
-    theorem = vanishes([first - second], one.derived.facts)
-    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(first - second)
+        entries.append(Definition(last.left, expanded(last.right, before)))
+    difference = entries[0].right - entries[1].at(entries[0].left)
+    theorem = vanishes([difference], left.derived.facts)
+    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(difference)
 
 
 # ------------------------------------------------------------------------------------------------ what differs
 
 
-def _difference(derived: Expr, own: Expr) -> list[str]:
+def _difference(derived: Expr, by_hand: Expr) -> list[str]:
     """The terms that only one of two normal forms has, in words."""
-    rest = derived - own
-    missing = [t for t in Add.make_args(derived) if t != 0 and t not in Add.make_args(own)]
-    extra = [t for t in Add.make_args(own) if t != 0 and t not in Add.make_args(derived)]
-    pairs: dict[Expr, list[Expr]] = {}  # a factor: the terms by hand that lack it
+    terms, terms_by_hand = Add.make_args(derived), Add.make_args(by_hand)
+    missing = [t for t in terms if t != 0 and t not in terms_by_hand]
+    extra = [t for t in terms_by_hand if t != 0 and t not in terms]
+    lacking: dict[Expr, list[Expr]] = {}  # a factor: the terms by hand that lack it
     for term in list(missing):
-        other, factor = next(((t, r) for t in extra if (r := _ratio(term, t)) is not None), (None, None))
-        if other is not None:
-            pairs.setdefault(factor, []).append(other)
+        match, factor = next(((t, r) for t in extra if (r := _ratio(term, t)) is not None), (None, None))
+        if match is not None:
+            lacking.setdefault(factor, []).append(match)
             missing.remove(term)
-            extra.remove(other)
+            extra.remove(match)
     parts = []
-    for factor, terms in pairs.items():
+    for factor, without in lacking.items():
         how = "the sign is wrong" if factor == -1 else f"the factor {text(factor)} is missing"
-        everywhere = len(terms) == len(Add.make_args(own))
-        where = "everywhere" if everywhere and len(terms) > 1 else "in the term " + ", ".join(map(text, terms))
-        parts.append(f"{how} {where}")
+        everywhere = len(without) == len(terms_by_hand) > 1
+        parts.append(f"{how} {'everywhere' if everywhere else 'in the term ' + ', '.join(map(text, without))}")
     parts += [f"the term {text(t)} is missing" for t in missing]
     parts += [f"the term {text(t)} is not in the derivative" for t in extra]
-    return parts or [f"the difference is {text(rest)}"]
+    return parts or [f"the difference is {text(derived - by_hand)}"]
 
 
-def _ratio(one: Expr, other: Expr) -> Expr | None:
-    """one / other if that is made of numbers and sizes."""
-    ratio = Mul(one, 1 / other)
+def _ratio(numerator: Expr, denominator: Expr) -> Expr | None:
+    """numerator / denominator if that is made of numbers and sizes."""
+    ratio = Mul(numerator, 1 / denominator)
     symbols = {s for s in ratio.free_symbols if not isinstance(s, Size)}
     return None if symbols or ratio.atoms(Bound, Indexed) else ratio

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinytensor.core.tensor import Tensor
+import numpy as np
+
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.time_limit import is_up
@@ -28,7 +29,7 @@ class Comparison:
 
     def tried(self, sizes: Sequence[SizeCondition] = (), besides: frozenset[str] = frozenset()) -> bool:
         """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
-        return any(not {*edges} - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
+        return any(not {*edges} - besides and all(c.holds(numbers) for c in sizes) for numbers, edges in self.agreed)
 
 
 def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str | None, set[str]]]) -> Comparison:
@@ -38,27 +39,26 @@ def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str |
     of the conditions on values that fail there.
     """
     result = Comparison(agreed=[])
-    for one in points:
+    for point in points:
         if is_up():
             break
-        example, edges = difference(one)
+        example, edges = difference(point)
         if example:
-            edges = excuses(edges, one.inputs)
+            edges = excuses(edges, point.floats)
             if not edges:
                 result.example = example
                 break
             result.equal = result.equal or (example if edges == {"equality"} else "")
             result.needed |= edges - {"equality"} or edges  # another condition leaves the point out in any case
         elif example is not None:
-            result.agreed.append((one.at, edges))
+            result.agreed.append((point.at, edges))
     return result
 
 
-def excuses(edges: Iterable[str], inputs: dict[str, object]) -> set[str]:
+def excuses(edges: Iterable[str], floats: Iterable[np.ndarray]) -> set[str]:
     """The conditions that fail at these values, and need not hold at those nearby: they excuse a difference.
 
     Where the floats are of no special form, numbers that are compared and equal are so at all values nearby: relu(x) is
     0 at all negative x, and that its sign compares it with 0 is no reason to leave all of them out.
     """
-    floats = [x.detach().numpy() for x in inputs.values() if isinstance(x, Tensor) and x.requires_grad]
     return {*edges} - THIN if all((x != x.round(2)).all() for x in floats) else {*edges}

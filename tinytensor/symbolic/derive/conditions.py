@@ -11,26 +11,9 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sympy import (
-    Add,
-    Eq,
-    Expr,
-    Ge,
-    Gt,
-    Integer,
-    Le,
-    Lt,
-    Mod,
-    Ne,
-    S,
-    ceiling,
-    floor,
-)
+from sympy import Add, Eq, Expr, Ge, Gt, Integer, Le, Lt, Mod, Ne, S, ceiling, floor
 
-from tinytensor.symbolic.index_calculus.formulas import (
-    Size,
-    not_negative,
-)
+from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 from tinytensor.symbolic.index_calculus.vanishing import Theorem
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
@@ -70,44 +53,38 @@ class SizeCondition:
     operation: str
     right: Expr
 
-    def holds(self, at: dict[Size, int]) -> bool:
+    def holds(self, numbers: dict[Size, int]) -> bool:
         """Is it true at these numbers for the sizes? A size without a number leaves it true."""
-        decided = RELATIONS[self.operation](self.left.xreplace(at), self.right.xreplace(at))
+        decided = RELATIONS[self.operation](self.left.xreplace(numbers), self.right.xreplace(numbers))
         return decided != False  # noqa: E712
 
     def __str__(self) -> str:
         if isinstance(self.left, Mod) and self.left.args[1] == 2 and self.operation == "==" and self.right in (0, 1):
             return f"{'odd' if self.right == 1 else 'even'} {self.left.args[0]}"
-        sign = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥"}.get(self.operation, self.operation)
-        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
-        return f"{left} {sign} {self.right}"
+        return self.code({"==": "=", "!=": "≠", "<=": "≤", ">=": "≥"}.get(self.operation))
 
-    def code(self) -> str:
-        """The condition as `where` takes it."""
-        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
-        return f"{left} {self.operation} {self.right}"
-
-
-def _text(expr: Expr) -> str:
-    return str(expr) if expr.is_Atom else f"({expr})"
+    def code(self, sign: str | None = None) -> str:
+        """The condition as `where` takes it, or with another sign for its operation."""
+        left = self.left
+        if isinstance(left, Mod):
+            left = f"{left.args[0]} % {left.args[1]}" if left.args[0].is_Atom else f"({left.args[0]}) % {left.args[1]}"
+        return f"{left} {sign or self.operation} {self.right}"
 
 
 def size_condition(operation: str, left: Expr, right: Expr) -> SizeCondition | None:
     """The condition in its shortest form; None if it is true for all sizes, which are whole numbers from 1 on."""
     left, right = S(left), S(right)
     if left.has(Mod):
-        if left.is_number:
-            return None
-        return SizeCondition(left, operation, right)
+        return None if left.is_number else SizeCondition(left, operation, right)
     if _always(operation, left, right):
         return None
     difference = (left - right).expand()
     sizes = sorted(difference.atoms(Size), key=str)
     if len(sizes) == 1 and (slope := difference.coeff(sizes[0])).is_number and slope != 0:
-        rest = difference - slope * sizes[0]
-        if rest.is_number:  # slope N + rest ? 0
+        number = difference - slope * sizes[0]
+        if number.is_number:  # slope N + number ? 0
             operation = operation if slope.is_positive else OPPOSITE[operation]
-            return _whole_bound(sizes[0], operation, -rest / slope)
+            return _whole_bound(sizes[0], operation, -number / slope)
     return SizeCondition(left, operation, right)
 
 
@@ -129,40 +106,35 @@ def _whole_bound(size: Size, operation: str, bound: Expr) -> SizeCondition | Non
 def _always(operation: str, left: Expr, right: Expr) -> bool:
     """Is the relation true for all sizes?"""
     difference = (left - right).expand()
-    return {
-        "==": lambda: difference == 0,
-        "!=": lambda: bool(not_negative(difference - 1) or not_negative(-difference - 1) or _not_whole(difference)),
-        ">": lambda: bool(not_negative(difference - 1)),
-        "<": lambda: bool(not_negative(-difference - 1)),
-        ">=": lambda: bool(not_negative(difference)),
-        "<=": lambda: bool(not_negative(-difference)),
-    }[operation]()
+    if operation == "!=":
+        fraction = difference.is_Rational and not difference.is_Integer
+        return fraction or _always(">", left, right) or _always("<", left, right)
+    if operation == "==":
+        return difference == 0
+    difference = difference if operation[0] == ">" else -difference
+    return bool(not_negative(difference if operation[1:] else difference - 1))
 
 
-def _not_whole(number: Expr) -> bool:
-    return number.is_Rational and not number.is_Integer
-
-
-def remainder(left: Expr, divisor: Expr, rest: Expr) -> SizeCondition | None:
-    """left % divisor = rest, with whole numbers where left is a fraction of one: (N/2) % 1 = 1/2 is N % 2 = 1."""
-    left, divisor, rest = S(left).expand(), S(divisor), S(rest)
+def remainder(left: Expr, divisor: Expr, result: Expr) -> SizeCondition | None:
+    """left % divisor = result, with whole numbers where left is a fraction of one: (N/2) % 1 = 1/2 is N % 2 = 1."""
+    left, divisor, result = S(left).expand(), S(divisor), S(result)
     scale = math.lcm(*(int(c.q) for c in left.as_coefficients_dict().values() if c.is_Rational))
-    left, divisor, rest = (left * scale).expand(), divisor * scale, rest * scale
+    left, divisor, result = (left * scale).expand(), divisor * scale, result * scale
     if divisor.is_Integer:  # each coefficient counts modulo the divisor
-        terms = {t: c for t, c in left.as_coefficients_dict().items() if c.is_Integer and t.is_integer}
-        if len(terms) == len(left.as_coefficients_dict()):
-            rest = (rest - terms.pop(S.One, 0)) % divisor
-            left = Add(*[t * (c % divisor) for t, c in terms.items()])
-    return None if left.is_number else SizeCondition(Mod(left, divisor, evaluate=False), "==", rest)
+        coefficients = left.as_coefficients_dict()
+        if all(c.is_Integer and t.is_integer for t, c in coefficients.items()):
+            result = (result - coefficients.pop(S.One, 0)) % divisor
+            left = Add(*[t * (c % divisor) for t, c in coefficients.items()])
+    return None if left.is_number else SizeCondition(Mod(left, divisor, evaluate=False), "==", result)
 
 
 def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
     """The conditions of `where`: a text such as "N > 3", "N % 2 == 0" or "2 < N < 9", or a list of such texts."""
     known = {str(s): s for s in sizes}
     conditions: list[SizeCondition] = []
-    for one in (where,) if isinstance(where, str) else where or ():
+    for condition in (where,) if isinstance(where, str) else where or ():
         try:
-            node = ast.parse(one.strip(), mode="eval").body
+            node = ast.parse(condition.strip(), mode="eval").body
             parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
             for part in parts:
                 if not isinstance(part, ast.Compare):
@@ -173,8 +145,8 @@ def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
                     conditions += [made] if made is not None else []
         except (SyntaxError, KeyError, TypeError) as error:
             raise ValueError(
-                f"where: {one!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; expected a "
-                'comparison such as "N > 3" or "N % 2 == 0"'
+                f"where: {condition!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; "
+                'expected a comparison such as "N > 3" or "N % 2 == 0"'
             ) from error
     return conditions
 
@@ -205,29 +177,27 @@ def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
 
 def is_implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
     """Does one of these conditions imply it?"""
-    return any(one == condition or _stronger(one, condition) for one in by)
+    return any(known == condition or _is_stronger(known, condition) for known in by)
 
 
-def _stronger(one: SizeCondition, other: SizeCondition) -> bool:
+def _is_stronger(known: SizeCondition, weaker: SizeCondition) -> bool:
     """N > 5 is stronger than N > 3; N > 3 than N != 2; N = 4 than each that holds at 4."""
-    if one.left != other.left or not (one.right.is_number and other.right.is_number):
+    if known.left != weaker.left or not (known.right.is_number and weaker.right.is_number):
         return False
-    if one.operation == "==":
-        return RELATIONS[other.operation](one.right, other.right) == True  # noqa: E712
-    if one.operation in "<>" and other.operation == one.operation:
-        return bool(one.right >= other.right if one.operation == ">" else one.right <= other.right)
-    if other.operation == "!=" and one.operation in "<>":
-        return bool(one.right >= other.right if one.operation == ">" else one.right <= other.right)
+    if known.operation == "==":
+        return RELATIONS[weaker.operation](known.right, weaker.right) == True  # noqa: E712
+    if known.operation in "<>" and weaker.operation in (known.operation, "!="):
+        return bool(RELATIONS[known.operation + "="](known.right, weaker.right))
     return False
 
 
 def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
     """The conditions that `where` does not imply, and that exclude a size at which the function has a value."""
     result = []
-    for one in conditions:
-        outside = [s for s in samples if not one.holds(s.at)]
-        if not is_implied(one, where) and not (outside and not any(s.finite for s in outside)):
-            result.append(one)
+    for condition in conditions:
+        outside = [s for s in samples if not condition.holds(s.at)]
+        if not is_implied(condition, where) and not (outside and not any(s.finite for s in outside)):
+            result.append(condition)
     return result
 
 
@@ -247,7 +217,7 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
     if values:
         sentence += f", where {_join(values)}"
     if restricted:
-        where = " and ".join(one.code() for one in restricted)
+        where = " and ".join(condition.code() for condition in restricted)
         sentence += f'; if that is what you mean, say where="{where}"'
     return sentence
 

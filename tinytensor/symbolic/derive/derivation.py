@@ -18,7 +18,7 @@ from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.results import Formula, Result
-from tinytensor.symbolic.derive.samples import SMALL, Sample, mismatch, samples
+from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, mismatch, samples
 from tinytensor.symbolic.derive.source import Source, check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
@@ -95,7 +95,8 @@ class Derivation(Result):
         """The samples, whether and where their computation was stopped, and its seconds."""
         with limited(TimeLimit("derive", self.name, self._rest, self.progress)) as limit:
             stage("numbers were compared", 80)
-            points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers())
+            compared = compared_numbers(self.derived.forward)
+            points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers(), compared)
             return points, stopped() if is_up() else "", limit.used
 
     def _numbers(self) -> tuple[list[float], list[int]]:

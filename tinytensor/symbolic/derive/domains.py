@@ -18,10 +18,12 @@ from tinytensor.symbolic.index_calculus.functions import ABOVE
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
 from tinytensor.symbolic.index_calculus.signs import Signs, requirements
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, defined, together
+from tinytensor.symbolic.numbers import CANCELLED
 
 SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
 DIVISIONS = "true_divide", "floor_divide", "remainder"  # 0/x is 0 to SymPy: a 0 gets a name, so that x must not be 0
 ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
+NEARLY_EQUAL = 1e-9  # a distance of compared numbers, above which rounding is not looked at
 
 
 def domain_of(op: str, args: list, signs: Signs) -> Theorem:
@@ -34,10 +36,11 @@ def domain_of(op: str, args: list, signs: Signs) -> Theorem:
     return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
 
 
-def edges_of(op: str, arrays: list) -> set[str]:
+def edges_of(op: str, arrays: list, size: Callable[[], float] = lambda: 0.0) -> set[str]:
     """The keys of VALUES that fail in a call with these arguments, tensors as arrays.
 
     "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
+    size: of the largest number on the way to the arguments, whose rounding may decide a comparison: that is a tie, too.
     """
     a = arrays[0]
     if op == "clipped_log":
@@ -52,7 +55,10 @@ def edges_of(op: str, arrays: list) -> set[str]:
         for key, term in _decisive(op, numbers):
             distance = np.asarray(term(*arrays), float)
             distance = distance if key in ABOVE else np.abs(distance)
-            if np.any(np.less_equal(distance, ROUNDED_ZERO if key == "denominator" else 0)):
+            limit = ROUNDED_ZERO if key == "denominator" else 0.0
+            if key == "tie" and np.any((distance > 0) & (distance < NEARLY_EQUAL)):
+                limit = CANCELLED * size()
+            if np.any(np.less_equal(distance, limit)):
                 edges.add("equality" if op in ("eq", "ne") else key)
     least = op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL
     return edges | ({"norm", "tie"} if least and np.any(np.less_equal(a, arrays[1])) else set())

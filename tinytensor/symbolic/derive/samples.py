@@ -2,7 +2,7 @@
 
 The formulas of a derivation are compared here with the function in float64: at every size from 1 to 9 and a few larger
 ones (every pair for two sizes), at values of both signs, at zeros and ties, and at whole numbers that meet every class,
-the first and the last.
+the first and the last. Where formulas compare with a number, values on both sides of it are tried.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import numpy as np
-from sympy import Mul
+from sympy import Indexed, Mul, S, Symbol
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
@@ -30,12 +30,15 @@ from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.values import tensors_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, name_of
 from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.index_calculus.functions import HEADS, IN_FORMULAS, with_need
 from tinytensor.symbolic.numbers import FAR, STYLES, differing_entry
 from tinytensor.symbolic.prove.advice import is_own
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
 ENTRIES = 20_000  # of an argument
+FARTHEST = 10_000  # a larger number with which a formula compares is no value of an argument
 
 
 @dataclass
@@ -59,8 +62,13 @@ class Sample:
     @property
     def far(self) -> bool:
         """Are there values so large that a formula may overflow where the function does not?"""
-        floats = [x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
-        return any(np.abs(x.detach().numpy()).max(initial=0) > FAR for x in floats)
+        return any(np.abs(x).max(initial=0) > FAR for x in self.floats)
+
+    @property
+    def floats(self) -> list[np.ndarray]:
+        """The arguments of floats."""
+        tensors = (x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad)
+        return [x.detach().numpy() for x in tensors]
 
     @property
     def finite(self) -> bool:
@@ -68,13 +76,13 @@ class Sample:
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
 
 
-def mismatch(want: np.ndarray, own: np.ndarray, size: float = 0.0) -> str:
+def mismatch(want: np.ndarray, by_hand: np.ndarray, size: float = 0.0) -> str:
     """The first entry in which a derivative and one by hand differ, in words; empty if none does."""
-    if own.shape != want.shape:
-        return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if (where := differing_entry(want, own, size=size)) is None:
+    if by_hand.shape != want.shape:
+        return f": the derivative has the shape {want.shape}, by hand {by_hand.shape}"
+    if (where := differing_entry(want, by_hand, size=size)) is None:
         return ""
-    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
+    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {by_hand[where]:.6g}"
 
 
 # ----------------------------------------------------------------------------------------------------- the points
@@ -119,11 +127,15 @@ WHOLE: dict[str, Callable] = {  # whole numbers below n, beside floats of a styl
     "zeros": _downward,
     "far": _downward,
 }
+AROUND = "on both sides of a number"  # with which a formula compares
+FLOATS = STYLES | {
+    AROUND: lambda rng, shape, numbers: numbers[0] + rng.choice((-1, 1), shape) * rng.uniform(0.75, 1.25, shape)
+}
 OFTEN = ("of both signs", "between 0 and 1", "ties", "positive", "zeros")  # styles that all sizes meet
 
 
 def inputs_at(
-    arguments: dict[str, object], at: dict[Size, int], style: str, seed: int, constants: Sequence[float] = ()
+    arguments: dict[str, object], assignment: dict[Size, int], style: str, seed: int, constants: Sequence[float] = ()
 ) -> dict[str, object]:
     """The arguments of a run; zeros are in the first argument of floats only.
 
@@ -135,12 +147,12 @@ def inputs_at(
         if not isinstance(a, Argument):
             inputs[name] = a
             continue
-        shape = [int(n.xreplace(at)) for n in a.shape]
+        shape = [int(n.xreplace(assignment)) for n in a.shape]
         if a.below is not None:
-            n = int(a.below.xreplace(at))
+            n = int(a.below.xreplace(assignment))
             inputs[name] = tensor(WHOLE[style](rng, shape, n) if style in WHOLE else rng.integers(0, n, size=shape))
             continue
-        values = STYLES[floats](rng, shape, constants)
+        values = FLOATS[floats](rng, shape, constants)
         if floats == OFTEN[0] and values.size <= 6:  # few numbers are shown in examples
             values = values.round(2)
         floats = OFTEN[0] if style == "zeros" else style
@@ -167,33 +179,32 @@ def composed_call(frame: FrameType | None) -> tuple[str, list] | None:
 
 @dataclass
 class Calls:
-    """What the calls of a run show: the conditions on values that fail there, and the results, which stay alive."""
+    """What the calls of a run show: the conditions on values that fail there, and the tensors, which stay alive."""
 
+    tensors: list[Tensor]  # the arguments of the function, and the results of its calls
     edges: set[str] = field(default_factory=set)
-    results: list[Tensor] = field(default_factory=list)
 
-    @property
     def size(self) -> float:
-        """That of the largest number among the results; 0 if none is finite."""
-        numbers = (x._data[np.isfinite(x._data)].astype(float) for x in self.results)
+        """That of the largest number so far; 0 if none is finite."""
+        numbers = (x._data[np.isfinite(x._data)].astype(float) for x in self.tensors)
         return max((float(np.abs(x).max(initial=0)) for x in numbers), default=0.0)
 
 
 @contextmanager
 def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
     """Note what the calls of a run show, of numbers that depend on the arguments."""
-    calls = Calls()
-    reached = {_address(x) for x in inputs.values() if isinstance(x, Tensor)}
+    calls = Calls([x for x in inputs.values() if isinstance(x, Tensor)])
+    reached = {_address(x) for x in calls.tensors}
 
     def note(op, args, result):
         tensors = tensors_of(args)
         if any(_address(a) in reached for a in tensors):
             results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
             reached.update(map(_address, results))
-            calls.results += results
+            calls.tensors += results
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
-                own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
-                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
+                call = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
+                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or call), calls.size))
         return result
 
     with observe(on_op=note), np.errstate(all="ignore"):
@@ -204,22 +215,14 @@ def _address(x: Tensor) -> int:
     return x._data.__array_interface__["data"][0]
 
 
-def sample(
-    fn: Callable,
-    arguments: dict[str, object],
-    at: dict[Size, int],
-    style: str,
-    seed: int,
-    constants: Sequence[float] = (),
-) -> Sample:
+def sample(fn: Callable, arguments: dict[str, object], assignment: dict[Size, int], inputs: dict, seed: int) -> Sample:
     """A run of the function, and its gradients."""
-    inputs = inputs_at(arguments, at, style, seed, constants)
-    sampled = Sample(at, inputs)
+    sampled = Sample(assignment, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
         with record_calls(inputs) as calls, late_bound.pytorch_follows_us(), double_precision():
             result = fn(**inputs)
-        sampled.edges, sampled.size = frozenset(calls.edges), calls.size if sampled.far else 0.0
+        sampled.edges, sampled.size = frozenset(calls.edges), calls.size() if sampled.far else 0.0
         if result.ndim:
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
         alone = sampled.upstream is None or not result._requires_grad
@@ -248,30 +251,51 @@ def samples(
     sizes: list[Size],
     constants: Sequence[float] = (),
     thresholds: Sequence[int] = (),
+    compared: Sequence[float] = (),
 ) -> list[Sample]:
     """The function at all points; at the first few of them if the time is up."""
     result = []
-    for seed, (at, style) in enumerate(points(sizes, thresholds)):
+    arrays = [a for a in arguments.values() if isinstance(a, Argument)]
+    around = dict(zip(sizes, itertools.cycle((8, 7)), strict=False))
+    everywhere = [(assignment, style, constants) for assignment, style in points(sizes, thresholds)]
+    everywhere += [(around, AROUND, [number]) for number in compared]
+    for seed, (assignment, style, numbers) in enumerate(everywhere):
         if is_up():
             break
-        arrays = [a for a in arguments.values() if isinstance(a, Argument)]
-        if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            result.append(sample(fn, arguments, at, style, seed, constants))
+        if all(Mul(*a.shape).xreplace(assignment) <= ENTRIES for a in arrays):
+            inputs = inputs_at(arguments, assignment, style, seed, numbers)
+            result.append(sample(fn, arguments, assignment, inputs, seed))
     return result
+
+
+def compared_numbers(lines: Sequence[Definition]) -> list[float]:
+    """The first few numbers with which lines compare: 7 in [x > 7] and in max(x, 7), 3.5 in a = 2 x - 7 and [a > 0]."""
+    numbers, rights = [], {line.name: line.right for line in lines}
+    for function in itertools.chain(*[line.right.atoms(*with_need("tie")) for line in lines]):
+        difference = S(HEADS[function.func].needs["tie"](IN_FORMULAS, *function.args))
+        names = {entry: rights.get(name_of(entry), entry) for entry in difference.atoms(Indexed, Symbol)}
+        number, entries = difference.xreplace(names).expand(deep=False).as_coeff_Add()
+        bound = -number / entries.as_coeff_Mul()[0] if entries else S.Zero
+        numbers += [float(bound)] if 1 < abs(bound) <= FARTHEST else []
+    return sorted(set(numbers))[:4]
 
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
     """The sizes that the function refuses, in words; empty if it takes all."""
-    parts = []
+
+    def refuses(assignment: dict[Size, int]) -> bool:
+        return all(s.error for s in samples if assignment.items() <= s.at.items())
+
+    refused = []
     for size in sizes:
         numbers = sorted({s.at[size] for s in samples})
-        none = [n for n in numbers if all(s.error for s in samples if s.at[size] == n)]
-        if max(LARGER) not in none:  # at the largest number there is one sample, whose other sizes are small
-            none = [n for n in none if n <= max(LARGER)]
-        parts += [f"{size} = {n}" for n in none]
-    near = [s for s in samples if max(s.at.values(), default=0) <= max(LARGER)]
-    rest = [s for s in near if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
-    rest = [s for s in rest if all(o.error for o in samples if o.at == s.at)]
-    parts += [" and ".join(f"{size} = {n}" for size, n in s.at.items()) for s in rest]
-    parts = list(dict.fromkeys(parts))
+        alone = [{size: n} for n in numbers if refuses({size: n})]
+        if {size: max(LARGER)} not in alone:  # at the largest number there is one sample, whose other sizes are small
+            alone = [assignment for assignment in alone if assignment[size] <= max(LARGER)]
+        refused += alone
+    for sample in samples:
+        fails = sample.error and max(sample.at.values(), default=0) <= max(LARGER)
+        if fails and not any(assignment.items() <= sample.at.items() for assignment in refused) and refuses(sample.at):
+            refused.append(sample.at)
+    parts = [" and ".join(f"{size} = {n}" for size, n in assignment.items()) for assignment in refused]
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")

@@ -28,12 +28,5 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 
 __all__ = ["INDEX_OPERATIONS", "OP_SEMANTICS", "REFUSED", "SymbolicCall", "as_number", "number"]
-__all__ += [
-    "constants",
-    "elementwise",
-    "fused",
-    "indexing",
-    "linear_algebra",
-    "shapes",
-    "sums",
-]  # whose meanings enter the table
+# whose meanings enter the table
+__all__ += ["constants", "elementwise", "fused", "indexing", "linear_algebra", "shapes", "sums"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import sympy
-from sympy import Add, Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
+from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.conditions import SMALL
 from tinytensor.symbolic.derive.factors import canonical
@@ -113,9 +113,10 @@ COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
     "ge": (lambda a, b: 1 - theta(b - a), lambda a, b: upto(b, a)),
     "le": (lambda a, b: 1 - theta(a - b), lambda a, b: upto(a, b)),
 }
-KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
+KEEP_WHOLE = {"square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
 KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped", "hardtanh"}
-NAMED = {name: row.letter for name, row in TABLE.items() if row.letter} | {"expm1": "e", "rsqrt": "r"}
+NAMED = {name: row.letter for name, row in TABLE.items() if row.letter}
+NAMED |= {"expm1": "e", "rsqrt": "r", "atan2": HEADS[arctan2].letter}
 OPERATIONS = tuple(FORMULAS)  # those that are their formula and nothing else
 FORMULAS |= {name: TABLE[name].head for name in NAMED if name in TABLE}
 FORMULAS |= {"expm1": lambda x: exp(x) - 1, "sqrt": lambda x: power(x, S.Half), "rsqrt": lambda x: power(x, -S.Half)}
@@ -160,21 +161,17 @@ def add(call: SymbolicCall) -> Value:
     if b.finite is not None and plus < 0:
         raise call.refuse("what is subtracted is -inf in places: mask after the subtraction")
     if a.finite is not None or b.finite is not None:
-        (p, q) = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
-        _, (p, q) = broadcast(call, p, q)
-        finite = lambda *at: p(*at) * q(*at)  # noqa: E731
-    return Value(dims, lambda *at: x(*at) + plus * y(*at), dtype, finite)
+        masks = (Value(v.dims, v.finite or (lambda *i: S.One)) for v in (a, b))
+        finite = elementwise(call, lambda p, q: p * q, *masks).entry
+    return Value(dims, lambda *i: x(*i) + plus * y(*i), dtype, finite)
 
 
 @semantics_of("mul", "true_divide")
 def scale(call: SymbolicCall) -> Value:
     a, b = call.args
-    value = elementwise(call, FORMULAS[call.op], a, b)
     if b.finite is not None or (a.finite is not None and (b.dims or not call.lines.signs.positive(b.entry()))):
         raise call.refuse("an input is -inf in places; only a number that is known to be positive may stand beside it")
-    if a.finite is not None:
-        return with_finite(value, a.finite)
-    return value
+    return with_finite(elementwise(call, FORMULAS[call.op], a, b), a.finite)
 
 
 @semantics_of("softplus")
@@ -202,20 +199,18 @@ def at_least(call: SymbolicCall) -> Value:
 
 @semantics_of(*NAMED)
 def named_function(call: SymbolicCall) -> Value:
-    formula, letter = FORMULAS[call.op], NAMED[call.op]
-    (x,) = call.args
+    formula, letter, x = FORMULAS[call.op], NAMED[call.op], call.args[0]
     if call.op == "exp" and x.finite is not None:
-        return call.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
-    x = call.finite(x)
+        return call.name(Value(x.dims, lambda *i: x.finite(*i) * exp(x.entry(*i))), letter)
+    values = [call.finite(v) for v in call.args]
     if call.op not in ROOTS:
-        x = call.operand(x, "a")
-    return call.name(elementwise(call, formula, x), letter)
+        values = [call.operand(v, "a") for v in values]
+    return call.name(elementwise(call, formula, *values), letter)
 
 
 @semantics_of(*FIRST)
 def gate(call: SymbolicCall) -> Value:
-    x = call.operand(call.finite(call.args[0]), "a")
-    function = FIRST[call.op]
+    x, function = call.operand(call.finite(call.args[0]), "a"), FIRST[call.op]
     gate = call.lines.name(elementwise(call, function, x), HEADS[function].letter, where=call.where)
     return elementwise(call, lambda a, b: a * b, x, gate)
 
@@ -271,22 +266,18 @@ def where(call: SymbolicCall) -> Value:
         raise call.refuse("the condition is no truth value")
     if any(v.entry(*v.indices()) is S.Infinity for v in (a, b)):
         raise call.refuse("a value is +inf, which is no number: only -inf is a mask")
-    dims, (c, x, y) = broadcast(call, condition, a, b)
-    dtype = "b" if a.dtype == b.dtype == "b" else "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
-    if a.finite is None and b.finite is None:
-        x, y = _known_in_branches(c, x, y)
-    low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
-    if not any(low):
-        return Value(dims, lambda *at: _whole_mask(c(*at)) * x(*at) + _whole_mask(1 - c(*at)) * y(*at), dtype)
-    if all(low):
+    masked = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
+    if all(masked):
         raise call.refuse("both values are -inf in places")
-    if low[0]:
-        if a.finite is not None:
-            raise call.refuse("a value that is -inf in places is put in; mask once")
-        return Value(dims, y, "f", lambda *at: _whole_mask(1 - c(*at)))
-    if b.finite is not None:
+    if a.finite is not None or b.finite is not None:
         raise call.refuse("a value that is -inf in places is put in; mask once")
-    return Value(dims, x, "f", lambda *at: _whole_mask(c(*at)))
+    dims, (c, x, y) = broadcast(call, condition, a, b)
+    x, y = _known_in_branch(c, x, S.One), _known_in_branch(c, y, S.Zero)
+    where_x, where_y = (lambda *i: _whole_mask(c(*i))), (lambda *i: _whole_mask(1 - c(*i)))
+    if any(masked):
+        return Value(dims, y, "f", where_y) if masked[0] else Value(dims, x, "f", where_x)
+    dtype = "b" if a.dtype == b.dtype == "b" else "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    return Value(dims, lambda *i: where_x(*i) * x(*i) + where_y(*i) * y(*i), dtype)
 
 
 def _whole_mask(mask: Expr) -> Expr:
@@ -299,28 +290,17 @@ def _whole_mask(mask: Expr) -> Expr:
     return upto(low + 1 - both, high - both)
 
 
-def _known_in_branches(condition: Callable, one: Callable, other: Callable) -> tuple[Callable, ...]:
-    """The entries of both branches of a `where`, the condition in them replaced by its truth value there."""
+def _known_in_branch(condition: Callable, entry: Callable, truth: Expr) -> Callable:
+    """The entries of a branch of a `where`, the condition in them replaced by its truth value there."""
 
-    def branch(entry: Callable, truth: Expr) -> Callable:
-        def at(*indices):
-            mask, value = canonical(S(condition(*indices))), truth
-            if isinstance(mask, Add) and isinstance(1 - mask, PiecewiseConstant | upto | KroneckerDelta):
-                mask, value = 1 - mask, 1 - truth
-            expr = S(entry(*indices))
-            if not isinstance(mask, PiecewiseConstant | upto | KroneckerDelta):
-                return expr
-            return fresh(canonical(expr).xreplace({mask: value}))
+    def known(*indices):
+        mask, expr = canonical(S(condition(*indices))), S(entry(*indices))
+        for indicator, value in ((mask, truth), (1 - mask, 1 - truth)):
+            if isinstance(indicator, PiecewiseConstant | upto | KroneckerDelta):
+                return fresh(canonical(expr).xreplace({indicator: value}))
+        return expr
 
-        return at
-
-    return branch(one, S.One), branch(other, S.Zero)
-
-
-@semantics_of("atan2")
-def angle(call: SymbolicCall) -> Value:
-    y, x = (call.operand(call.finite(v), "a") for v in call.args)
-    return call.name(elementwise(call, arctan2, y, x), HEADS[arctan2].letter)
+    return known
 
 
 @semantics_of("power_of_length")
@@ -333,9 +313,7 @@ def power_of_length(call: SymbolicCall) -> Value:
     return elementwise(call, lambda x: x**p, call.finite(x))
 
 
-@semantics_of("clone")
-def clone(call: SymbolicCall) -> Value:
-    return call.args[0]
+OP_SEMANTICS |= {"clone": lambda call: call.args[0], "overwrite": lambda call: call.args[1]}
 
 
 @semantics_of("cast")
@@ -350,16 +328,10 @@ def cast(call: SymbolicCall) -> Value:
     return elementwise(call, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, dtype="n")  # towards 0
 
 
-@semantics_of("overwrite")
-def overwrite(call: SymbolicCall) -> Value:
-    return call.args[1]
-
-
 @semantics_of("isnan", "isfinite")
 def is_finite(call: SymbolicCall) -> Value:
     (x,) = call.args
-    if x.finite is not None:
-        return Value(x.dims, (lambda *at: S.Zero) if call.op == "isnan" else x.finite, "b")
-    call.conditions["finite"] = None
-    truth = S.One if call.op == "isfinite" else S.Zero
-    return Value(call.args[0].dims, lambda *at: truth, "b")
+    if x.finite is None:
+        call.conditions["finite"] = None
+    finite = x.finite or (lambda *i: S.One)
+    return Value(x.dims, finite if call.op == "isfinite" else lambda *i: S.Zero, "b")

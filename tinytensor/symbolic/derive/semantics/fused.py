@@ -5,7 +5,6 @@ from itertools import chain
 import sympy
 from sympy import KroneckerDelta, Mul, Rational, S, exp, log
 
-from tinytensor.symbolic.derive.semantics.shapes import permute
 from tinytensor.symbolic.derive.semantics.sums import ask_for_open_rows, matmul, product_of
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
@@ -15,6 +14,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     elementwise,
     factors_text,
     semantics_of,
+    transposed,
 )
 from tinytensor.symbolic.derive.values import Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
@@ -38,8 +38,8 @@ def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
 def softmax(call: SymbolicCall) -> Value:
     (x, *_) = call.args
     if x.finite is not None:
-        *others, last = by_dimension(x.indices(), x.dims)
-        ask_for_open_rows(call, x.finite(*chain(*others), *last), last, [*chain(*others)])
+        *outer, last = by_dimension(x.indices(), x.dims)
+        ask_for_open_rows(call, x.finite(*chain(*outer), *last), last, [*chain(*outer)])
     return softmax_lines(call, x, call.wanted or "σ")
 
 
@@ -72,19 +72,16 @@ def cross_entropy(call: SymbolicCall) -> Value:
     wrong = counted * ((1 - s) * log(q[(*rows, t)]) + s / K * total(log(left_q), m))
     p = (1 - s) * delta(m, t) + s / K
     if call.op == "cross_entropy_rows":
-        value = Value(x.dims[:1], lambda *i: -wrong.xreplace(dict(zip(rows, i, strict=True))))
-        array, left, at = call.lines.left(call.wanted or "ℓ", value)
-        back = dict(zip(at, rows, strict=True))
-        left = left.xreplace(back)
-        closed = Definition(before, d(left) * counted * (left_q - p))
+        count, value = S.One, Value(x.dims[:1], lambda *i: -wrong.xreplace(dict(zip(rows, i, strict=True))))
     else:
-        n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
         if counted != 1:
             call.conditions["denominator"] = None  # where every target is ignored
-        value = Value((), lambda: -total(wrong, *rows) / n)
-        array, left, at = call.lines.left(call.wanted or "ℓ", value)
-        closed = Definition(before, d(left) * counted * (left_q - p) / n)
-        wrong = total(wrong, *rows) / n
+        count = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
+        wrong = total(wrong, *rows) / count
+        value = Value((), lambda: -wrong)
+    array, left, indices = call.lines.left(call.wanted or "ℓ", value)
+    left = left.xreplace(dict(zip(indices, rows, strict=False)))
+    closed = Definition(before, d(left) * counted * (left_q - p) / count)
     call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
     return value_of_name(array, value)
 
@@ -98,24 +95,20 @@ def norm(call: SymbolicCall) -> Value:
         call.conditions["denominator"] = None
     source = call.as_name(call.finite(x), "x")
     z, left_z, indices = call.lines.left("z", source)
-    *others, last = by_dimension(indices, source.dims)
-    before, outer = source.entry(*indices), [*chain(*others)]
+    *batch, last = by_dimension(indices, source.dims)
+    before, outer = source.entry(*indices), [*chain(*batch)]
     D = Mul(*[i.size for i in last])
 
     def row(letter):
         name = call.lines.unused(letter)
-        if not outer:
-            symbol = sympy.Symbol(name, real=True)
-            return symbol, symbol
-        array = Array(name, tuple(i.size for i in outer))
-        return array, array[tuple(outer)]
+        return Array(name, tuple(i.size for i in outer))[tuple(outer)] if outer else sympy.Symbol(name, real=True)
 
     lines, v = [], before
     if centred:
-        _, mu = row("μ")
+        mu = row("μ")
         lines.append(Definition(mu, total(before, *last) / D))
         v = before - mu
-    _, r = row("r")
+    r = row("r")
     lines.append(Definition(r, (total(v**2, *last) / D + eps) ** Rational(-1, 2)))
     lines.append(Definition(left_z, v * r))
     dz = d(left_z)
@@ -133,24 +126,19 @@ def norm(call: SymbolicCall) -> Value:
 @semantics_of("attention")
 def attention(call: SymbolicCall) -> Value:
     q, k, v, mask, scale, is_causal = call.args
-    keys = permute(SymbolicCall("permute", [k, (0, 1, 3, 2)], call.lines, "", call.where))
-    product = product_of(call, q, keys)
-    scores = elementwise(call, lambda p, s: s * p, product, scale)
+    scores = elementwise(call, lambda p, s: s * p, product_of(call, q, transposed(k)), scale)
     scores = call.lines.name(scores, "S", where=call.where)
     rows, columns = scores.dims[-2:]
     finite = None
     if isinstance(mask, Value):
         if mask.dtype != "b":
             raise call.refuse("the mask is no truth value")
-        _, (_, allowed) = broadcast(call, scores, mask)
-        finite = allowed
+        _, (_, finite) = broadcast(call, scores, mask)
+        call.conditions["row"] = None
     if is_causal:
         if len(columns) != 1 or len(rows) != 1:
             raise call.refuse("a causal mask along a dimension that is a product")
-        before = finite or (lambda *at: S.One)
-        finite = lambda *at: before(*at) * upto(at[-1], at[-2])  # noqa: E731
-    if isinstance(mask, Value):
-        call.conditions["row"] = None
+        allowed = finite or (lambda *indices: S.One)
+        finite = lambda *indices: allowed(*indices) * upto(indices[-1], indices[-2])  # noqa: E731
     weights = softmax_lines(call, Value(scores.dims, scores.entry, "f", finite))
-    product_call = SymbolicCall("matmul", [weights, v], call.lines, call.wanted or "Y", call.where)
-    return matmul(product_call)
+    return matmul(SymbolicCall("matmul", [weights, v], call.lines, call.wanted or "Y", call.where))

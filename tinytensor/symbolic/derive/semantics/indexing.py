@@ -9,6 +9,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     broadcast,
     by_dimension,
     factors_text,
+    moved,
     semantics_of,
 )
 from tinytensor.symbolic.derive.values import Value, dims_of
@@ -25,14 +26,15 @@ def entries(call: SymbolicCall) -> Value:
     taken = x.dims[axis : axis + len(indices)]
     if products := [dim for dim in taken if len(dim) != 1]:
         raise call.refuse(f"entries of a dimension of size {factors_text(products[0])}, which is a product")
-    dims, at_each = broadcast(call, *indices)
-    before, inner = sum(map(len, x.dims[:axis])), sum(map(len, dims))
+    dims, positions = broadcast(call, *indices)
+    before = sum(map(len, x.dims[:axis]))
+    after = before + sum(map(len, dims))
 
-    def entry(*at):
-        middle = [one(*at[before : before + inner]) for one in at_each]
-        return x.entry(*at[:before], *middle, *at[before + inner :])
+    def source(*all_indices):
+        chosen = all_indices[before:after]
+        return *all_indices[:before], *[position(*chosen) for position in positions], *all_indices[after:]
 
-    return call.finite(x).like(entry, (*x.dims[:axis], *dims, *x.dims[axis + len(indices) :]))
+    return moved(call.finite(x), (*x.dims[:axis], *dims, *x.dims[axis + len(indices) :]), source)
 
 
 @semantics_of("gather")
@@ -42,12 +44,12 @@ def gather(call: SymbolicCall) -> Value:
     if index.dtype != "i" or len(x.dims[axis]) != 1:
         raise call.refuse("expected an Index argument, and a dimension that is no product")
 
-    def entry(*at):
-        groups = by_dimension(at, index.dims)
-        groups[axis] = (index.entry(*at),)
-        return x.entry(*chain(*groups))
+    def source(*indices):
+        groups = by_dimension(indices, index.dims)
+        groups[axis] = (index.entry(*indices),)
+        return chain(*groups)
 
-    return call.finite(x).like(entry, index.dims)
+    return moved(call.finite(x), index.dims, source)
 
 
 @semantics_of("scatter_rows")
@@ -58,9 +60,9 @@ def scatter_rows(call: SymbolicCall) -> Value:
     if index.dtype != "i" or len(whole[0]) != 1:
         raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
 
-    def entry(row, *at):
-        own = Value(index.dims, None).indices([row, *at])
-        return total(delta(row, index.entry(*own)) * x.entry(*own, *at), *own)
+    def entry(row, *inner):
+        over = index.indices([row, *inner])
+        return total(delta(row, index.entry(*over)) * x.entry(*over, *inner), *over)
 
     return call.name(Value(whole, entry), "u", "term")
 
@@ -72,11 +74,11 @@ def gather_backward(call: SymbolicCall) -> Value:
     axis, whole = int(axis), dims_of(shape)
     if index.dtype != "i" or len(whole[axis]) != 1 or whole[:axis] != x.dims[:axis]:
         raise call.refuse("expected an Index argument, and a dimension that is no product")
-    before = sum(len(dim) for dim in whole[:axis])
+    before = sum(map(len, whole[:axis]))
 
-    def entry(*at):
-        own = Value((index.dims[axis],), None).indices(at)
-        indices = (*at[:before], *own, *at[before + 1 :])
-        return total(delta(at[before], index.entry(*indices)) * x.entry(*indices), *own)
+    def entry(*indices):
+        over = Value((index.dims[axis],), None).indices(indices)
+        inner = (*indices[:before], *over, *indices[before + 1 :])
+        return total(delta(indices[before], index.entry(*inner)) * x.entry(*inner), *over)
 
     return call.name(Value(whole, entry), "u", "term")

@@ -9,15 +9,10 @@ from typing import NamedTuple
 from sympy import Expr, KroneckerDelta, S, log
 
 from tinytensor.symbolic.derive.conditions import size_condition
-from tinytensor.symbolic.derive.semantics.symbolic_call import (
-    SymbolicCall,
-    common_dimension,
-    factors_text,
-    semantics_of,
-)
+from tinytensor.symbolic.derive.semantics.sums import product_of
+from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, transposed
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import expanded
-from tinytensor.symbolic.index_calculus.formulas import Index, total
 from tinytensor.symbolic.index_calculus.functions import absolute, sign
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Cholesky,
@@ -56,7 +51,7 @@ class Operand(NamedTuple):
         return entry(self.inverse, *((j, i) if self.turned else (i, j))) / self.number
 
 
-def operand(call: SymbolicCall, value: Value) -> Operand:
+def operand_of(call: SymbolicCall, value: Value) -> Operand:
     """The matrix that a value is; a formula becomes a line."""
     value = call.finite(value)
     if len(value.dims) != 2:
@@ -66,66 +61,54 @@ def operand(call: SymbolicCall, value: Value) -> Operand:
         raise call.refuse(f"a matrix with dimensions of the sizes {sizes}; expected one name or number for both")
     i, j = value.indices()
     expr = normal_of_matrices(value.entry(i, j), symmetry=False)
-    number, own = expr.as_independent(i, j, as_Add=False)
-    whole = as_entry(own)
-    if len(whole) != 3 or set(whole[1:]) != {i, j}:
+    number, factor = expr.as_independent(i, j, as_Add=False)
+    matrix_entry = as_entry(factor)
+    if len(matrix_entry) != 3 or set(matrix_entry[1:]) != {i, j}:
         named = call.lines.name(value, "C", where=call.where)
-        number, whole = S.One, as_entry(named.entry(i, j))
-    if len(whole) != 3:
+        number, matrix_entry = S.One, as_entry(named.entry(i, j))
+    if len(matrix_entry) != 3:
         raise call.refuse("a matrix that changes from step to step of a loop over a size; prove() it at one size")
-    matrix, turned = whole[0], whole[1] == j
+    matrix, turned = matrix_entry[0], matrix_entry[1] == j
     lines = [line for group in call.lines.groups for line in group.lines]
     written = expanded(entry(matrix, i, j), lines)
-    symmetric = normal_of_matrices(written - entry_turned(written, i, j)) == 0
+    symmetric = normal_of_matrices(written - written.xreplace({i: j, j: i})) == 0
     return Operand(number, matrix, turned, symmetric)
 
 
-def entry_turned(expr: Expr, i: Index, j: Index) -> Expr:
-    """The entry j, i for the entry i, j."""
-    return expr.xreplace({i: j, j: i})
-
-
-def _regular(call: SymbolicCall, own: Operand) -> None:
-    """Note that the matrix must be regular, unless it is known to be."""
-    if not is_positive_definite(own.matrix) and not is_lower(own.matrix):
+def regular_operand(call: SymbolicCall) -> Operand:
+    """The first operand, which must be regular: a condition, unless it is known to be."""
+    operand = operand_of(call, call.args[0])
+    if not is_positive_definite(operand.matrix) and not is_lower(operand.matrix):
         call.conditions["regular"] = None
+    return operand
 
 
 @semantics_of("solve")
 def solve(call: SymbolicCall) -> Value:
     a, b = call.args
-    own, b = operand(call, a), call.finite(b)
-    _regular(call, own)
+    operand, b = regular_operand(call), call.finite(b)
     if len(b.dims) != 2:
         raise call.refuse("a batch of right sides; take one of them")
-    inner = common_dimension(call, [a.dims[1], b.dims[0]])
-    if isinstance(b.entry(*b.indices()), KroneckerDelta):  # the inverse itself
-        return Value(a.dims, own.inverse_entry)
-    b = call.operand(b, "u")
-
-    def solution(*at):
-        (k,) = Value((inner,), None).indices()
-        return total(own.inverse_entry(at[0], k) * b.entry(k, *at[1:]), k)
-
-    return call.name(Value((a.dims[0], b.dims[1]), solution), "Z", "term")
+    inverse = Value(a.dims, operand.inverse_entry)
+    if isinstance(b.entry(*b.indices()), KroneckerDelta):
+        return inverse
+    return call.name(product_of(call, inverse, call.operand(b, "u")), "Z", "term")
 
 
 @semantics_of("det")
 def det(call: SymbolicCall) -> Value:
-    own = operand(call, call.args[0])
-    _regular(call, own)
-    result = own.number ** size_of(own.matrix) * Determinant(*own.determined)
+    operand = regular_operand(call)
+    result = operand.number ** size_of(operand.matrix) * Determinant(*operand.determined)
     return Value((), lambda: result)
 
 
 @semantics_of("slogdet")
 def slogdet(call: SymbolicCall) -> tuple[Value, Value]:
     """log |det A|, and the sign of det A, which is constant where A is regular."""
-    own = operand(call, call.args[0])
-    _regular(call, own)
-    number = S.Zero if own.number == 1 else size_of(own.matrix) * log(absolute_of(own.number))
-    result = number + LogAbsDet(*own.determined)
-    signed = own.number ** size_of(own.matrix) * Determinant(*own.determined)
+    operand = regular_operand(call)
+    number, size = operand.number, size_of(operand.matrix)
+    result = (S.Zero if number == 1 else size * log(absolute_of(number))) + LogAbsDet(*operand.determined)
+    signed = number**size * Determinant(*operand.determined)
     return Value((), lambda: result), Value((), lambda: sign(signed))
 
 
@@ -136,18 +119,18 @@ def absolute_of(number: Expr) -> Expr:
 
 @semantics_of("cholesky")
 def cholesky(call: SymbolicCall) -> Value:
-    own = operand(call, call.args[0])
-    if not own.symmetric:
-        name = array_of(own.matrix).label
+    operand = operand_of(call, call.args[0])
+    if not operand.symmetric:
+        name = array_of(operand.matrix).label
         raise call.refuse(
             f'{name} is not known to be symmetric; where=positive_definite("{name}") says so of an argument; take '
             "(A + A.T)/2 of another matrix"
         )
-    if own.number != 1:
+    if operand.number != 1:
         raise call.refuse("a number in front of the matrix; take it out: cholesky(c S) is √c cholesky(S)")
-    if not is_positive_definite(own.matrix):
+    if not is_positive_definite(operand.matrix):
         call.conditions["definite"] = None
-    return Value(call.args[0].dims, lambda i, j: entry(Cholesky(own.matrix), i, j))
+    return Value(call.args[0].dims, lambda i, j: entry(Cholesky(operand.matrix), i, j))
 
 
 @semantics_of("pinv")
@@ -165,18 +148,9 @@ def pinv(call: SymbolicCall) -> Value:
     if (condition := size_condition(">=", rows, columns) if tall else size_condition("<=", rows, columns)) is not None:
         call.size_conditions.append(condition)
     call.conditions["rank"] = None
-    turned = Value(a.dims[::-1], lambda i, j: a.entry(j, i))
-    one, other = (turned, a) if tall else (a, turned)
-
-    def product(i, j):
-        (k,) = Value((one.dims[1],), None).indices()
-        return total(one.entry(i, k) * other.entry(k, j), k)
-
-    own = operand(call, Value((one.dims[0], other.dims[1]), product))
-
-    def entry_of_it(i, j):
-        (k,) = Value((a.dims[1] if tall else a.dims[0],), None).indices()
-        inverse = own.inverse_entry(i, k) if tall else own.inverse_entry(k, j)
-        return total(inverse * (a.entry(j, k) if tall else a.entry(k, i)), k)
-
-    return call.name(Value((a.dims[1], a.dims[0]), entry_of_it), "Z", "term")
+    columns_of = a if tall else transposed(a)
+    rows_of = transposed(columns_of)
+    square = product_of(call, rows_of, columns_of)
+    inverse = Value(square.dims, operand_of(call, square).inverse_entry)
+    result = product_of(call, inverse, rows_of)
+    return call.name(result if tall else transposed(result), "Z", "term")

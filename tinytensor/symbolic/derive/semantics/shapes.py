@@ -12,10 +12,11 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     by_dimension,
     factors_text,
+    kept_indices,
+    moved,
     semantics_of,
-    unbroadcast,
 )
-from tinytensor.symbolic.derive.values import Value, dims_of
+from tinytensor.symbolic.derive.values import Dims, Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
 from tinytensor.symbolic.reading.errors import Split
 
@@ -25,20 +26,20 @@ def reshape(call: SymbolicCall) -> Value:
     x, shape = call.args
     left, dims = list(x.sizes), []
     for n in shape:
-        dim, rest = [], S(n)
-        while rest != 1:
+        dim, missing = [], S(n)
+        while missing != 1:
             if not left:
                 raise call.refuse(f"the shape {shape} does not follow from {x.shape}")
             part = left.pop(0)
-            ratio = rest / part
-            if part == rest or ratio.is_integer or (ratio.is_Mul and not any(_below(f) for f in ratio.args)):
+            ratio = missing / part
+            if part == missing or ratio.is_integer or (ratio.is_Mul and not any(map(_is_divisor, ratio.args))):
                 dim.append(part)
-                rest = ratio
-            elif isinstance(part, Size | Integer) and _divides(rest, part):
+                missing = ratio
+            elif isinstance(part, Size | Integer) and isinstance(missing, Size | Integer):
                 if isinstance(part, Integer):
                     raise call.refuse(f"the size {part} would have to be taken apart; write it as a product of names")
-                raise Split(part, (rest, size(f"{part}{rest}") if rest.is_Integer else size(f"{part}_{rest}")))
-            elif isinstance(part, Size) and (below := part / rest).is_Integer:  # windows: N as N/2 by 2
+                raise Split(part, (missing, size(f"{part}{'' if missing.is_Integer else '_'}{missing}")))
+            elif isinstance(part, Size) and (below := part / missing).is_Integer:  # windows: N as N/2 by 2
                 raise Split(part, (size(f"{part}{below}"), below))
             else:
                 raise call.refuse(f"the shape {x.shape} can't be read as {shape} for sizes that are symbols")
@@ -48,12 +49,8 @@ def reshape(call: SymbolicCall) -> Value:
     return x.like(x.entry, tuple(dims), x.finite)
 
 
-def _below(factor: Expr) -> bool:
+def _is_divisor(factor: Expr) -> bool:
     return (factor.is_Rational and factor.q != 1) or (factor.is_Pow and factor.exp.is_negative)
-
-
-def _divides(part: Expr, whole: Expr) -> bool:
-    return part.is_Integer or isinstance(part, Size)
 
 
 @semantics_of("permute")
@@ -63,57 +60,46 @@ def permute(call: SymbolicCall) -> Value:
     dims = tuple(x.dims[n] for n in order)
     back = [order.index(n) for n in range(len(order))]
 
-    def moved(entry):
-        def at(*indices):
-            groups = by_dimension(indices, dims)
-            return entry(*chain.from_iterable(groups[n] for n in back))
+    def source(*indices):
+        groups = by_dimension(indices, dims)
+        return chain.from_iterable(groups[n] for n in back)
 
-        return at
-
-    return x.like(moved(x.entry), dims, x.finite and moved(x.finite))
+    return moved(x, dims, source)
 
 
 @semantics_of("expand", "spread")
 def expand(call: SymbolicCall) -> Value:
-    x, shape, *dims = call.args
-    if dims:  # spread: the result of a reduction in the shape before
-        gone = {int(n) for n in dims[0]}
-        own = iter(d for d in x.dims if d) if len(x.dims) == len(shape) else iter(x.dims)
-        x = x.like(x.entry, tuple(() if n in gone else next(own) for n in range(len(shape))), x.finite)
+    x, shape, *reduced = call.args
+    if reduced:  # spread: the result of a reduction in the shape before
+        gone = {int(n) for n in reduced[0]}
+        kept = iter(d for d in x.dims if d) if len(x.dims) == len(shape) else iter(x.dims)
+        x = x.like(x.entry, tuple(() if n in gone else next(kept) for n in range(len(shape))), x.finite)
     whole = dims_of(shape)
-    rank = len(whole) - len(x.dims)
-    at = ((),) * rank + x.dims
-    result = tuple(own or new for own, new in zip(at, whole, strict=True))
-    return x.like(
-        partial(unbroadcast, x.entry, at, result), result, x.finite and partial(unbroadcast, x.finite, at, result)
-    )
+    padded = ((),) * (len(whole) - len(x.dims)) + x.dims
+    dims = tuple(known or new for known, new in zip(padded, whole, strict=True))
+    return moved(x, dims, partial(kept_indices, padded, dims))
 
 
 @semantics_of("slice")
 def slice_dimensions(call: SymbolicCall) -> Value:
     x, key = call.args
-    left, dims, rules = iter(x.dims), [], []  # rules: from the indices of the result to those of x
+    left, parts = iter(x.dims), []  # each with its factors, None for no dimension, and the indices of x in it
     for k in [*key, *[slice(None)] * (len(x.dims) - sum(k is not None for k in key))]:
-        new, rule = ((), list) if k is None else _slice_dimension(call, next(left), k)
-        dims += [] if new is None else [new]
-        rules.append((new or (), rule))
+        parts.append(((), list) if k is None else _slice_dimension(call, next(left), k))
 
-    def moved(entry):
-        def inner(*indices):
-            groups = by_dimension(indices, [new for new, _ in rules])
-            return entry(*chain.from_iterable(rule(*group) for (_, rule), group in zip(rules, groups, strict=True)))
+    def source(*indices):
+        groups = by_dimension(indices, [dim or () for dim, _ in parts])
+        return chain.from_iterable(rule(*group) for (_, rule), group in zip(parts, groups, strict=True))
 
-        return inner
-
-    return x.like(moved(x.entry), tuple(dims), x.finite and moved(x.finite))
+    return moved(x, tuple(dim for dim, _ in parts if dim is not None), source)
 
 
 def _steps(length: Expr, width: Expr) -> Expr | None:
     """The number of steps of a width within a length such as 2 M + 1, whose sizes are all multiples of the width."""
-    number, rest = length.expand().as_coeff_Add()
-    if not rest.atoms(Size) or any(t.as_coeff_Mul()[0] % width != 0 for t in sympy.Add.make_args(rest)):
+    number, sizes = length.expand().as_coeff_Add()
+    if not sizes.atoms(Size) or any(t.as_coeff_Mul()[0] % width != 0 for t in sympy.Add.make_args(sizes)):
         return None
-    return rest / width + sympy.ceiling(number / width)
+    return sizes / width + sympy.ceiling(number / width)
 
 
 def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | None, Callable]:
@@ -135,7 +121,7 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
     if width != 1:
         return _every(call, dim, start, stop, width)
     if start == 0 and stop == whole:
-        return dim, lambda *at: list(at)
+        return dim, lambda *i: i
     return _part(call, dim, start, stop)
 
 
@@ -143,9 +129,9 @@ def _every(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr, w
     """`_slice_dimension` for every `width`-th element."""
     whole, alone = Mul(*dim), len(dim) == 1
     if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
-        return (dim[0],), lambda at: [at, start + 1]
+        return (dim[0],), lambda i: [i, start + 1]
     if alone and width.is_Integer and width > 1 and (count := _steps(stop - start, width)) is not None:
-        return dims_of([count])[0], lambda at=S.One: [start + 1 + width * (at - 1)]
+        return dims_of([count])[0], lambda i=S.One: [start + 1 + width * (i - 1)]
     if alone and isinstance(dim[0], Size) and width.is_Integer:
         raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
     hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
@@ -162,14 +148,14 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
             coefficient = number.args[0] if number.is_Mul else S.One
             if isinstance(dim[0], Size) and coefficient.is_Rational and coefficient.q > 1:
                 raise Split(dim[0], (coefficient.q, size(f"{dim[0]}{coefficient.q}")))
-        return dims_of([length])[0], lambda at=S.One: [start + at]
+        return dims_of([length])[0], lambda i=S.One: [start + i]
     tail = Mul(*dim[1:])
     first, count = sympy.cancel(start / tail), sympy.cancel(length / tail)
     if not (first.is_Integer and count.is_Integer):
         raise call.refuse(f"the slice from {start} to {stop} of a dimension of size {Mul(*dim)} that is a product")
     if count == 1:
-        return dim[1:], lambda *at: [first + 1, *at]
-    return (count, *dim[1:]), lambda at, *more: [at + first, *more]
+        return dim[1:], lambda *i: [first + 1, *i]
+    return (count, *dim[1:]), lambda i, *inner: [i + first, *inner]
 
 
 @semantics_of("unslice")
@@ -177,79 +163,84 @@ def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
     x, whole = call.finite(x), Value(dims_of(shape), None)
-    positions = Value(whole.dims, lambda *at: sympy.Tuple(*at))
+    positions = Value(whole.dims, lambda *i: sympy.Tuple(*i))
     part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:
         raise call.refuse(f"the shape {x.shape} is not that of the places {part.shape}")
 
-    def entry(*at):
-        own = x.indices(at)
-        deltas = [KroneckerDelta(i, j) for i, j in zip(at, part.entry(*own), strict=True)]
-        return total(Mul(*deltas) * x.entry(*own), *own)
+    def entry(*indices):
+        inner = x.indices(indices)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(indices, part.entry(*inner), strict=True)]
+        return total(Mul(*deltas) * x.entry(*inner), *inner)
 
     return call.name(Value(whole.dims, entry), "u")
-
-
-@semantics_of("undiagonal")
-def undiagonal(call: SymbolicCall) -> Value:
-    x, shape, offset, one, other = call.args
-    one, other, whole = int(one), int(other), dims_of(shape)
-    if offset != 0 or whole[one] != whole[other]:
-        raise call.refuse(f"a diagonal with offset {offset}; expected the main one of a square")
-    kept = [n for n in range(len(whole)) if n not in (one, other)]
-
-    def entry(*at):
-        groups = by_dimension(at, whole)
-        deltas = [KroneckerDelta(i, j) for i, j in zip(groups[one], groups[other], strict=True)]
-        return Mul(*deltas) * x.entry(*chain.from_iterable(groups[axis] for axis in [*kept, one]))
-
-    return Value(whole, entry)
 
 
 @semantics_of("cat", "stack")
 def concatenate(call: SymbolicCall) -> Value:
     axis, *xs = call.args
-    xs = [call.finite(x) for x in (xs[0] if len(xs) == 1 and isinstance(xs[0], tuple | list) else xs)]
-    axis = int(axis)
+    rank = len(xs[0].dims) + (call.op == "stack")
+    axis, xs = int(axis) % rank, [call.finite(x) for x in xs]
     if call.op == "stack":
-        axis += len(xs[0].dims) + 1 if axis < 0 else 0
         xs = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
-    axis += len(xs[0].dims) if axis < 0 else 0
     xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out
     if len(xs) == 1:
         return xs[0]
-    before, dims = sum(len(dim) for dim in xs[0].dims[:axis]), [x.dims[axis] for x in xs]
-    # pieces of D and 2 D are one and two of size D: the number of the piece, and the position in it
-    tail = min(dims, key=len)
-    tail = tail if all(dim[len(dim) - len(tail) :] == tail for dim in dims) else ()
-    heads = [dim[: len(dim) - len(tail)] for dim in dims]
-    new = (*xs[0].dims[:axis], (sum((Mul(*head) for head in heads), S.Zero), *tail), *xs[0].dims[axis + 1 :])
+    heads, tail = _heads_and_tail([x.dims[axis] for x in xs])
+    dims = (*xs[0].dims[:axis], (sum((Mul(*head) for head in heads), S.Zero), *tail), *xs[0].dims[axis + 1 :])
+    before = sum(map(len, dims[:axis]))
 
-    def pieces(*at):
-        (*outer, which), rest, result, start = at[: before + 1], at[before + 1 :], S.Zero, S.Zero
+    def pieces(*indices):
+        (*outer, which), inner, result, start = indices[: before + 1], indices[before + 1 :], S.Zero, S.Zero
         for x, head in zip(xs, heads, strict=True):
             if len(head) > 1:
                 raise call.refuse("a piece has a dimension that is a product")
             p = [Index("p", n) for n in head]
-            result += total(KroneckerDelta(which, start + sum(p or [1])) * x.entry(*outer, *p, *rest), *p)
+            result += total(KroneckerDelta(which, start + sum(p or [1])) * x.entry(*outer, *p, *inner), *p)
             start += Mul(*head)
         return result
 
-    return Value(new, pieces) if tail or not any(heads) else call.name(Value(new, pieces), "u")
+    return Value(dims, pieces) if tail or not any(heads) else call.name(Value(dims, pieces), "u")
+
+
+def _heads_and_tail(dims: list[tuple[Expr, ...]]) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:
+    """The factors that all dimensions end with, and those before: pieces of D and 2 D are one and two of size D."""
+    tail = min(dims, key=len)
+    tail = tail if all(dim[len(dim) - len(tail) :] == tail for dim in dims) else ()
+    return [dim[: len(dim) - len(tail)] for dim in dims], tail
+
+
+def _axes(call: SymbolicCall, dims: Dims, offset, rows, columns, of: str = "") -> tuple[int, int, list[int]]:
+    """The two dimensions of a diagonal, and all others."""
+    rows, columns = int(rows), int(columns)
+    if offset != 0 or dims[rows] != dims[columns]:
+        raise call.refuse(f"a diagonal with offset {offset}{of}; expected the main one of a square")
+    return rows, columns, [n for n in range(len(dims)) if n not in (rows, columns)]
 
 
 @semantics_of("diagonal")
 def diagonal(call: SymbolicCall) -> Value:
-    x, offset, one, other = call.args
-    one, other = int(one), int(other)
-    if offset != 0 or x.dims[one] != x.dims[other]:
-        raise call.refuse(f"a diagonal with offset {offset} of shape {x.shape}; expected the main one of a square")
-    kept = [n for n in range(len(x.dims)) if n not in (one, other)]
-    dims = (*[x.dims[n] for n in kept], x.dims[one])
+    x, *axes = call.args
+    rows, columns, kept = _axes(call, x.dims, *axes, of=f" of shape {x.shape}")
+    dims = tuple(x.dims[n] for n in (*kept, rows))
 
-    def entry(*at):
-        groups = dict(zip([*kept, one], by_dimension(at, dims), strict=True))
-        groups[other] = groups[one]
-        return x.entry(*chain.from_iterable(groups[axis] for axis in range(len(x.dims))))
+    def source(*indices):
+        groups = dict(zip((*kept, rows), by_dimension(indices, dims), strict=True))
+        groups[columns] = groups[rows]
+        return chain.from_iterable(groups[n] for n in range(len(x.dims)))
 
-    return x.like(entry, dims)
+    return moved(x, dims, source)
+
+
+@semantics_of("undiagonal")
+def undiagonal(call: SymbolicCall) -> Value:
+    x, shape, *axes = call.args
+    dims = dims_of(shape)
+    rows, columns, kept = _axes(call, dims, *axes)
+
+    def entry(*indices):
+        groups = by_dimension(indices, dims)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(groups[rows], groups[columns], strict=True)]
+        return Mul(*deltas) * x.entry(*chain.from_iterable(groups[n] for n in (*kept, rows)))
+
+    return Value(dims, entry)

@@ -12,6 +12,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     common_dimension,
     elementwise,
     semantics_of,
+    transposed,
     unbroadcast,
 )
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask, Group, Value, value_of_name
@@ -23,43 +24,46 @@ from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import of_whole_numbers
 
 
-def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
+def _reduction(x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
     """The dimensions that stay; the indices of x from those of the result; the indices that are summed."""
     dims = {int(n) for n in dims}
-    inner = {n: [Index(i.name, i.size) for i in Value((dim,), None).indices()] for n, dim in enumerate(x.dims)}
+    summed = {n: [Index(i.name, i.size) for i in Value((x.dims[n],), None).indices()] for n in sorted(dims)}
     new = tuple(() if n in dims else dim for n, dim in enumerate(x.dims) if n not in dims or keepdim)
-
     kept = [dim for n, dim in enumerate(x.dims) if n not in dims]
 
-    def at(*indices):
+    def source(*indices):
         groups = iter(by_dimension(indices, kept))
-        return [i for n in range(len(x.dims)) for i in (inner[n] if n in dims else next(groups))]
+        return [i for n in range(len(x.dims)) for i in (summed[n] if n in dims else next(groups))]
 
-    return new, at, [i for n in sorted(dims) for i in inner[n]]
+    return new, source, [*chain(*summed.values())]
 
 
-def ask_for_open_rows(call: SymbolicCall, open_at: Expr, row: Sequence[Index], others: Sequence[Index]) -> None:
+def _sum(x: Value, dims, keepdim, mean: bool = False) -> Value:
+    new, source, over = _reduction(x, dims, keepdim)
+    count = Mul(*[i.size for i in over]) if mean else S.One
+    return Value(new, lambda *indices: total(x.entry(*source(*indices)), *over) / count)
+
+
+def ask_for_open_rows(call: SymbolicCall, is_open: Expr, row: Sequence[Index], outer: Sequence[Index]) -> None:
     """The condition that each row has a number above -inf, unless its first, last or diagonal one always is."""
-    numbers = [S.One, row[0].size, *(i for i in others if i.size == row[0].size)] if len(row) == 1 else [S.One]
-    entries = (of_whole_numbers(S(open_at).xreplace(dict.fromkeys(row, number))) for number in numbers)
+    numbers = [S.One, row[0].size, *(i for i in outer if i.size == row[0].size)] if len(row) == 1 else [S.One]
+    entries = (of_whole_numbers(S(is_open).xreplace(dict.fromkeys(row, number))) for number in numbers)
     if not any(normal(entry.replace(same, lambda x: off_ties(x, Signs()))) == 1 for entry in entries):
         call.conditions["row"] = None
 
 
 @semantics_of("reduce_sum", "reduce_mean")
 def reduce_sum(call: SymbolicCall) -> Value:
-    x, dims, keepdim = call.args
-    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
-    count = Mul(*[i.size for i in over]) if call.op == "reduce_mean" else S.One
-    value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
-    return call.name(value, "μ" if call.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
+    x, *settings = call.args
+    mean = call.op == "reduce_mean"
+    value = _sum(call.finite(x), *settings, mean)
+    return call.name(value, "μ" if mean else "s", "anywhere") if value.sizes else value
 
 
 @semantics_of("centred")
 def centred(call: SymbolicCall) -> Value:
     x, dims = call.args
-    new, at, over = _reduction(call, call.finite(x), dims, True)
-    mean = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / Mul(*[i.size for i in over]))
+    mean = _sum(call.finite(x), dims, True, True)
     if mean.sizes:
         mean = call.lines.name(mean, "μ", where=call.where, inline="anywhere")
     return elementwise(call, lambda x, mean: x - mean, x, mean)
@@ -69,8 +73,7 @@ def centred(call: SymbolicCall) -> Value:
 def reduce_norm(call: SymbolicCall) -> Value:
     x, dims, keepdim, n = call.args
     squares = elementwise(call, lambda x: x**2, call.finite(x))
-    new, at, over = _reduction(call, squares, dims, bool(keepdim))
-    square = call.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
+    square = call.name(_sum(squares, dims, keepdim), "s", "anywhere")
     if not call.lines.signs.positive(square.entry(*square.indices())):
         call.conditions["root"] = None
     count = n.entry() if isinstance(n, Value) else n
@@ -84,7 +87,7 @@ def reduce_extreme(call: SymbolicCall) -> Value:
         raise call.refuse("the largest of values that are -inf in places")
     source = call.as_name(x, "u")
     indices = source.indices()
-    new, at, over = _reduction(call, source, dims, bool(keepdim))
+    new, inner, over = _reduction(source, dims, keepdim)
     which = "largest" if "max" in call.op else "smallest"
     shares = "first" if call.op in ("reduce_max", "reduce_min") or x.dtype in WHOLE else "shared"
     chosen = Array(call.lines.unused(shares.removesuffix("d")), tuple(i.size for i in indices))
@@ -97,17 +100,17 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     call.lines.notes[
         f"{chosen.label} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
     ] = None
-    return call.name(Value(new, lambda *i: total(chosen[tuple(at(*i))] * source.entry(*at(*i)), *over)), "m")
+    return call.name(Value(new, lambda *i: total(chosen[tuple(inner(*i))] * source.entry(*inner(*i)), *over)), "m")
 
 
 @semantics_of("reduce_prod")
 def reduce_prod(call: SymbolicCall) -> Value:
     """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
-    x, dims, keepdim = call.args
+    x, *settings = call.args
     if not call.lines.signs.positive(x.entry(*x.indices())):
         call.conditions["factor"] = None
-    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
-    return call.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
+    logarithms = elementwise(call, log, call.finite(x))
+    return call.name(elementwise(call, exp, _sum(logarithms, *settings)), "P")
 
 
 @semantics_of("cumsum")
@@ -116,12 +119,12 @@ def cumsum(call: SymbolicCall) -> Value:
     axis = int(axis)
     if len(x.dims[axis]) != 1:
         raise call.refuse("a running sum along a dimension that is a product")
-    before = sum(len(dim) for dim in x.dims[:axis])
+    before = sum(map(len, x.dims[:axis]))
 
-    def entry(*at):
-        p = Index("p", x.dims[axis][0])
-        mask = upto(at[before], p) if reverse else upto(p, at[before])
-        return total(mask * x.entry(*at[:before], p, *at[before + 1 :]), p)
+    def entry(*indices):
+        p, end = Index("p", x.dims[axis][0]), indices[before]
+        mask = upto(end, p) if reverse else upto(p, end)
+        return total(mask * x.entry(*indices[:before], p, *indices[before + 1 :]), p)
 
     return call.name(Value(call.finite(x).dims, entry), "u")
 
@@ -129,21 +132,15 @@ def cumsum(call: SymbolicCall) -> Value:
 @semantics_of("reduce_logsumexp")
 def logsumexp(call: SymbolicCall) -> Value:
     x, dims, keepdim = call.args
-    source = call.as_name(x, "u")
-    new, at, over = _reduction(call, source, dims, bool(keepdim))
-
-    def formula(*i):
-        inside = exp(source.entry(*at(*i)))
-        return log(total(inside * (x.finite(*at(*i)) if x.finite is not None else 1), *over))
-
-    value = Value(new, formula)
+    source, finite = call.as_name(x, "u"), x.finite or (lambda *indices: S.One)
+    new, inner, over = _reduction(source, dims, keepdim)
+    value = Value(new, lambda *i: log(total(exp(source.entry(*inner(*i))) * finite(*inner(*i)), *over)))
     array, left, indices = call.lines.left(call.wanted or "L", value)
-    inside = source.entry(*at(*indices))
-    form = d(left if not indices else array[tuple(indices)]) * exp(inside - left)
+    before, is_open = source.entry(*inner(*indices)), finite(*inner(*indices))
+    form = d(left) * exp(before - left) * is_open
     if x.finite is not None:
-        form *= x.finite(*at(*indices))
-        ask_for_open_rows(call, x.finite(*at(*indices)), over, indices)
-    call.lines.groups.append(Group([Definition(left, formula(*indices))], [Definition(inside, form)], call.where))
+        ask_for_open_rows(call, is_open, over, indices)
+    call.lines.groups.append(Group([Definition(left, value.entry(*indices))], [Definition(before, form)], call.where))
     return value_of_name(array, value)
 
 
@@ -173,8 +170,7 @@ def matmul(call: SymbolicCall) -> Value:
 def linear(call: SymbolicCall) -> Value:
     x, weight, bias = call.args
     x = call.operand(call.finite(x), "u")
-    turned = Value(weight.dims[::-1], lambda *at: weight.entry(*chain(*by_dimension(at, weight.dims[::-1])[::-1])))
-    value = Value((*x.dims[:-1], weight.dims[0]), product_of(call, x, turned).entry)
+    value = Value((*x.dims[:-1], weight.dims[0]), product_of(call, x, transposed(weight)).entry)
     if isinstance(bias, Value):
         value = elementwise(call, lambda a, b: a + b, value, bias)
     if call.op == "linear":

@@ -11,20 +11,9 @@ from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 
 OP_SEMANTICS: dict[str, Callable] = {}
-INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
-    *(
-        "take",
-        "entries",
-        "gather",
-        "scatter_rows",
-        "gather_backward",
-        "cross_entropy_rows",
-        "cross_entropy_mean",
-        "eq",
-        "ne",
-    ),
-    *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
-}
+INDEX_OPERATIONS = {"take", "entries", "gather", "scatter_rows", "gather_backward", "eq", "ne", "permute", "clone"}
+INDEX_OPERATIONS |= {"reshape_view", "expand", "spread", "slice", "cross_entropy_rows", "cross_entropy_mean"}
+# These take whole numbers as indices, or only move them; all others get them as numbers.
 
 
 def semantics_of(*names: str) -> Callable:
@@ -103,12 +92,12 @@ def as_number(value: Value) -> Value:
     """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
     if value.dtype != "i":
         return value
-    return Value(value.dims, lambda *at: value.entry(*at) - 1, "n")
+    return Value(value.dims, lambda *i: value.entry(*i) - 1, "n")
 
 
 def as_index(value: Value) -> Value:
     """Whole numbers as indices, which count from 1; that they fit is checked where they are used (Array)."""
-    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.dtype == "n" else value
+    return Value(value.dims, lambda *i: value.entry(*i) + 1, "i") if value.dtype == "n" else value
 
 
 WHOLE = {"n", "b"}  # kinds of numbers that are whole
@@ -119,13 +108,18 @@ def broadcast(call: SymbolicCall, *values: Value) -> tuple[Dims, list[Callable]]
     rank = max(len(v.dims) for v in values)
     padded = [((),) * (rank - len(v.dims)) + v.dims for v in values]
     dims = tuple(common_dimension(call, column) for column in zip(*padded, strict=True))
-    return dims, [partial(unbroadcast, v.entry, at, dims) for v, at in zip(values, padded, strict=True)]
+    return dims, [partial(unbroadcast, v.entry, old, dims) for v, old in zip(values, padded, strict=True)]
 
 
-def unbroadcast(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
-    """The entry of a value with the dimensions `at`, by indices of `dims`, to which it was broadcast."""
-    groups = zip(at, by_dimension(indices, dims), strict=True)
-    return entry(*chain.from_iterable(group for kept, group in groups if kept))
+def kept_indices(old: Dims, dims: Dims, *indices: Expr) -> Iterable[Expr]:
+    """The indices of a value with the dimensions `old`, by those of `dims`, to which it was broadcast."""
+    groups = zip(old, by_dimension(indices, dims), strict=True)
+    return chain.from_iterable(group for kept, group in groups if kept)
+
+
+def unbroadcast(entry: Callable, old: Dims, dims: Dims, *indices: Expr) -> Expr:
+    """The entry of a value with the dimensions `old`, by indices of `dims`, to which it was broadcast."""
+    return entry(*kept_indices(old, dims, *indices))
 
 
 def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> tuple[Expr, ...]:
@@ -133,11 +127,28 @@ def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> 
     dims = list(dict.fromkeys(dim for dim in column if dim))
     if len(dims) <= 1:
         return dims[0] if dims else ()
-    one, other = sorted(dims, key=len)[0], sorted(dims, key=len)[-1]
-    if len(one) == 1 and isinstance(one[0], Size) and len(other) > 1:
-        raise Split(one[0], other)
-    sizes = f"{factors_text(one)} and {factors_text(other)}"
+    short, *_, long = sorted(dims, key=len)
+    if len(short) == 1 and isinstance(short[0], Size) and len(long) > 1:
+        raise Split(short[0], long)
+    sizes = f"{factors_text(short)} and {factors_text(long)}"
     raise call.refuse(f"dimensions of sizes {sizes} meet, factored in different ways")
+
+
+def moved(x: Value, dims: Dims, source: Callable[..., Iterable[Expr]]) -> Value:
+    """The entries of x elsewhere: `source` gives the indices of x from those of the result."""
+    entry, finite = (function and (lambda *i, of=function: of(*source(*i))) for function in (x.entry, x.finite))
+    return x.like(entry, dims, finite)
+
+
+def transposed(x: Value) -> Value:
+    """The value with its last two dimensions exchanged."""
+    dims = (*x.dims[:-2], x.dims[-1], x.dims[-2])
+
+    def source(*indices):
+        *batch, rows, columns = by_dimension(indices, dims)
+        return chain(*batch, columns, rows)
+
+    return moved(x, dims, source)
 
 
 def factors_text(dim: tuple[Expr, ...]) -> str:
@@ -154,4 +165,4 @@ def by_dimension(indices: Iterable[Expr], dims: Dims) -> list[tuple[Expr, ...]]:
 def elementwise(call: SymbolicCall, formula: Callable[..., Expr], *values: Value, dtype: str = "f") -> Value:
     """The value whose entries are the formula of the entries of these values, broadcast together."""
     dims, entries = broadcast(call, *values)
-    return Value(dims, lambda *at: formula(*[entry(*at) for entry in entries]), dtype)
+    return Value(dims, lambda *i: formula(*[entry(*i) for entry in entries]), dtype)
