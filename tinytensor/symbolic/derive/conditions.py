@@ -72,19 +72,22 @@ class SizeCondition:
 
     def holds(self, at: dict[Size, int]) -> bool:
         """Is it true at these numbers for the sizes? A size without a number leaves it true."""
-        decided = RELATIONS[self.operation](self.left.xreplace(at), self.right.xreplace(at))
+        try:
+            decided = RELATIONS[self.operation](self.left.xreplace(at), self.right.xreplace(at))
+        except (TypeError, ZeroDivisionError):  # a divisor is 0
+            return False
         return decided != False  # noqa: E712
 
     def __str__(self) -> str:
         if isinstance(self.left, Mod) and self.left.args[1] == 2 and self.operation == "==" and self.right in (0, 1):
             return f"{'odd' if self.right == 1 else 'even'} {self.left.args[0]}"
         sign = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥"}.get(self.operation, self.operation)
-        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
+        left = " % ".join(map(_text, self.left.args)) if isinstance(self.left, Mod) else self.left
         return f"{left} {sign} {self.right}"
 
     def code(self) -> str:
         """The condition as `where` takes it."""
-        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
+        left = " % ".join(map(_text, self.left.args)) if isinstance(self.left, Mod) else self.left
         return f"{left} {self.operation} {self.right}"
 
 
