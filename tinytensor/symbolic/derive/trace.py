@@ -23,7 +23,7 @@ from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
-from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.vanishing import of_numbers, together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
@@ -232,8 +232,10 @@ class Trace:
         Formulas of other numbers have such a condition, and constants were looked at while the function was read.
         """
         roundings, most = roundings_of(term.args), most_roundings(term.name, term.args)
-        values = [a for a in call.args if isinstance(a, Value)]
-        if not term.depends or not roundings or most > 1 or any(of_numbers(S(a.entry(*a.indices()))) for a in values):
+        if not term.depends or not roundings or most > 1:
+            return
+        formulas = [S(a.entry(*a.indices())) for a in call.args if isinstance(a, Value)]
+        if any(of_numbers(f) or f.has(OfMatrix) for f in formulas) or not any(f.free_symbols for f in formulas):
             return
         if roundings > most:
             raise NotDerivable(f"derive: {term.name} {ROUNDED}{term.where}")
