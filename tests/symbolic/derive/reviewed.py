@@ -22,6 +22,7 @@ DK, DH, HK, Td, MD, ROTATED = ("D", "K"), ("D", "H"), ("H", "K"), ("T", "d"), ("
 EVEN = "N % 2 == 0"
 ROWS = {"x": ND, "t": Index(N, "D")}
 SECOND = {"order": 2}
+INDEXED, XM = {"x": N, "t": Index(N, "K")}, {"x": N, "y": ("M",)}
 X, XY, XYW, CLASSES = {"x": N}, {"x": N, "y": N}, {"x": N, "y": N, "w": N}, {"x": NK, "t": Index(N, "K")}
 
 
@@ -31,6 +32,10 @@ def in_floats(x):
 
 def odd(n):
     return (2 * n + 1) % 2
+
+
+def by_another_size(x, y):
+    return x.square().sum() * (3 if len(y) > 400 else 1) + y.sum()
 
 
 def standard(x):
@@ -340,6 +345,10 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of a window": (lambda S: causal(S, -250).softmax(-1), {"S": NN}),
     "mask of another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1),
         {"S": NN}),
+    "tenths of whole numbers": (lambda x, t: (x * (t / 10 >= 1.5)).sum(), INDEXED),
+    "halves of whole numbers": (lambda x, t: (x * (t / 2 >= 1.5) * (t < t.amax())).sum(), INDEXED),
+    "a remainder by a sum": (lambda x, y: x.sum() * y.sum(), XM, "N % (M + 1) == 0"),
+    "a remainder by what is above 0": (lambda x, y: x.sum() * y.sum(), XM, ("M > 1", "N % (M - 1) == 0")),
     "Hessian of x log x": (lambda x: (x * x.log()).sum(), X, (), SECOND),
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
@@ -523,6 +532,13 @@ REFUSED = {  # what: function, arguments, where, and options
     "sums of sums of whole numbers": (lambda x: x * odd(tt.arange(len(x)).double().cumsum(0).cumsum(0)), X),
     "a count of three sizes": (lambda x: x * odd(tt.ones(len(x), len(x), len(x)).sum()), X),
     "a size in a shorter float": (lambda x: x * odd(in_floats(x).float()), X),
+    "whole parts of rounded whole numbers": (lambda x, t: (x * (t.double() * 0.29).floor()).sum(), INDEXED),
+    "whole numbers by a cast": (lambda x, t: (x * (t.double() * 0.29).long()).sum(), INDEXED),
+    "rounded whole numbers that are compared": (lambda x, t: (x * (t * 0.1 <= 35.8)).sum(), INDEXED),
+    "49 (t / 49)": (lambda x, t: (x * (t / 49 * 49).ceil()).sum(), INDEXED),
+    "rounded whole numbers and x - x": (lambda x, t: (x * (x - x + t * 0.29).floor()).sum(), INDEXED),
+    "a remainder by what may be below 0": (by_another_size, XM, "N % (150 - M) == 0"),
+    "a quotient by what may be below 0": (by_another_size, XM, "N / (150 - M) < 2"),
     "Hessian of a vector": (lambda x: x.softmax(-1), X, (), SECOND),
     "an argument called as an option": (lambda x, order: (x**order).sum(), X, (), SECOND),
     "a third derivative": (lambda x: x.sum(), X, (), {"order": 3}),

@@ -325,6 +325,50 @@ class Forged:
     f = staticmethod(id)
 
 
+class Text:
+    """Its __eq__ is a text that was compiled, as those of dataclasses are."""
+
+    made: dict = {"__name__": __name__}
+    exec("def __eq__(self, n):\n  try: return int.bit_length(n) > 8\n  except TypeError: return False", made)
+    __eq__ = made["__eq__"]
+
+
+class OfTypes(Text):
+    exec("def __eq__(self, n): return type(n) is int and int.bit_length(n) > 8", Text.made)
+    __eq__ = Text.made["__eq__"]
+
+
+class Answering:
+    """Its property ends by an AttributeError, which an `expr` would not raise, and another answer is given."""
+
+    def __init__(self, n):
+        self.n = n
+
+    @property
+    def weight(self):
+        return 1.0 * len([self.n.expr])
+
+    def __getattr__(self, name):
+        if name == "weight":
+            return 3.0 if self.n > 250 else 1.0
+        raise AttributeError(name)
+
+
+def answering_inside(x):
+    class Weights:
+        def __getattr__(self, name):
+            return 2.0
+
+    return s(x) * Weights().w
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Sized:
+    n: int
+    rows: list = dataclasses.field(default_factory=list)
+
+
+text, of_types, sized = Text(), OfTypes(), Sized(150)
 guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
 gone = weakref.proxy(set())
 described = np.dtype("f8", metadata={"rows": []})
@@ -869,6 +913,11 @@ TRICKS = {
     "a module's counter": Counting(),
     "an error in __del__": dropped(Deleted),
     "an error in __len__": dropped(Dropped),
+    "a text as __eq__": lambda x: if_(text == N(x), x),
+    "a text that asks for types": lambda x: if_(of_types == N(x), x),
+    "an AttributeError of a property": lambda x: s(x) * Answering(N(x)).weight,
+    "a __getattr__ inside": answering_inside,
+    "dataclasses of sizes": lambda x: if_(Sized(N(x)) > sized, x),
     "isinstance of a protocol": lambda x: s(x) if isinstance(N(x), Inside) else if_(N(x) > 250, x),
     "typing.SupportsComplex": lambda x: s(x) if isinstance(N(x), typing.SupportsComplex) else if_(N(x) > 250, x),
     "a class of another module": lambda x: if_(Forged.f(N(x)) == Forged.f(20), x),

@@ -55,7 +55,10 @@ class SizeCondition:
 
     def holds(self, numbers: dict[Size, int]) -> bool:
         """Is it true at these numbers for the sizes? A size without a number leaves it true."""
-        decided = RELATIONS[self.operation](self.left.xreplace(numbers), self.right.xreplace(numbers))
+        try:
+            decided = RELATIONS[self.operation](self.left.xreplace(numbers), self.right.xreplace(numbers))
+        except (TypeError, ZeroDivisionError):  # a divisor is 0
+            return False
         return decided != False  # noqa: E712
 
     def __str__(self) -> str:
@@ -67,7 +70,7 @@ class SizeCondition:
         """The condition as `where` takes it, or with another sign for its operation."""
         left = self.left
         if isinstance(left, Mod):
-            left = f"{left.args[0]} % {left.args[1]}" if left.args[0].is_Atom else f"({left.args[0]}) % {left.args[1]}"
+            left = " % ".join(str(part) if part.is_Atom else f"({part})" for part in left.args)
         return f"{left} {sign or self.operation} {self.right}"
 
 

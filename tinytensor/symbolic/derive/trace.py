@@ -23,10 +23,11 @@ from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
-from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
-from tinytensor.symbolic.index_calculus.vanishing import together
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
+from tinytensor.symbolic.index_calculus.vanishing import of_numbers, together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
+from tinytensor.symbolic.reading.rounding import ROUNDED, most_roundings, roundings_of
 from tinytensor.symbolic.reading.sizes import formula_of, remainders, sides
 from tinytensor.symbolic.reading.tensors import Term, never_negative
 
@@ -206,6 +207,7 @@ class Trace:
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
+        self._check_roundings(term, symbolic_call)
         try:
             value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
@@ -223,6 +225,21 @@ class Trace:
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
             value = self._name_by_user(value, wanted, term.where)
         return value, *others
+
+    def _check_roundings(self, term: Term, call: SymbolicCall) -> None:
+        """No condition leaves out that t/10 is 7/10, for whole numbers t: floats must then decide as formulas do.
+
+        Formulas of other numbers have such a condition, and constants were looked at while the function was read.
+        """
+        roundings, most = roundings_of(term.args), most_roundings(term.name, term.args)
+        if not term.depends or not roundings or most > 1:
+            return
+        formulas = [S(a.entry(*a.indices())) for a in call.args if isinstance(a, Value)]
+        if any(of_numbers(f) or f.has(OfMatrix) for f in formulas) or not any(f.free_symbols for f in formulas):
+            return
+        if roundings > most:
+            raise NotDerivable(f"derive: {term.name} {ROUNDED}{term.where}")
+        call.conditions["float64"] = None
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""

@@ -130,7 +130,7 @@ def defined(formula: Expr, entries: Mapping[Expr, Expr], known: Signs) -> Theore
 def differentiable(formulas: Iterable[Expr]) -> Theorem:
     """The theorem that formulas have a derivative where they have a value: off kinks and jumps of numbers."""
     formulas = tuple(formulas)
-    keys = {key for form in formulas for key, term in requirements(form) if key in KINKS and _of_numbers(term)}
+    keys = {key for form in formulas for key, term in requirements(form) if key in KINKS and of_numbers(term)}
     return Theorem((), formulas, frozenset(keys), (), _SEAL)
 
 
@@ -143,7 +143,7 @@ def together(theorems: Iterable[Theorem], hypotheses: Iterable[str] = (), sizes:
     return Theorem(zeros, smooth, keys, tuple(within), _SEAL)
 
 
-def _of_numbers(term: Expr) -> bool:
+def of_numbers(term: Expr) -> bool:
     """Does it depend on numbers that are no whole ones?"""
     names = {e.base for e in term.atoms(Indexed)} | term.atoms(Symbol) - {a.label for a in term.atoms(Array)}
     return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names)

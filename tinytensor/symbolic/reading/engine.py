@@ -29,7 +29,7 @@ from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
-from tinytensor.symbolic.reading.rounding import MOST_ROUNDINGS
+from tinytensor.symbolic.reading.rounding import most_roundings
 from tinytensor.symbolic.reading.sizes import (
     SymFloat,
     SymInt,
@@ -69,7 +69,7 @@ class Backend:
     def run(self, op, args: tuple):
         """An operation; slices are brought to their normal form."""
         if reading_of(args) is None:
-            if op.dtype == "bool" or op.name in MOST_ROUNDINGS or (op.name == "cast" and np.dtype(args[1]).kind != "f"):
+            if op.dtype == "bool" or most_roundings(op.name, args) < 2:
                 self.note_read(*[a for a in args if isinstance(a, Tensor)])
             return None
         if op is shape.slice_op:

@@ -103,6 +103,8 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
             yield f"has an {name} that is no function: it may end an exception"
         if i.opname == "STORE_NAME" and name == "__del__":
             yield "has a __del__, which is called when an object is not used any more"
+        if i.opname == "STORE_NAME" and name == "__getattr__":
+            yield "has a __getattr__, which answers where a property ends by an AttributeError"
         known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
         if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             yield "compares with `is`, which does not ask the size"
@@ -152,6 +154,8 @@ def loaded(i: dis.Instruction, module: dict, own: dict):
     return own.get(i.argval) if i.opname == "LOAD_DEREF" else module.get(i.argval, vars(builtins).get(i.argval))
 
 
+# of a class: what Python calls, or takes as it is
+METHODS = types.FunctionType, staticmethod, classmethod, type, types.GetSetDescriptorType, types.MemberDescriptorType
 STAND_INS = WeakSet()  # the classes that stand in for range() ... in a reading
 HEAP = 1 << 9  # the flag of a class that Python code may have made
 
@@ -334,6 +338,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return False
     if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
         return False
+    if hides_errors(classes):
+        return False
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
@@ -358,11 +364,27 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     return known or home not in KNOWN
 
 
+def hides_errors(classes: tuple) -> bool:
+    """Has a class of the user's a __getattr__ that answers where a property of it ends by an AttributeError?"""
+    held = [part for c in classes if home_of(c) not in KNOWN for part in vars(c).items()]
+    computed = any(hasattr(type(part), "__get__") and not isinstance(part, METHODS) for _, part in held)
+    return computed and any(name == "__getattr__" for name, _ in held)
+
+
 def is_made(frame) -> bool:
-    """Is the text of this code made by a library, as that of a namedtuple, or of a dataclass of the user's?"""
-    home = frame.f_globals.get("__name__", "")
+    """Is the text of this code made by a library, as that of a namedtuple, or of a dataclass of the user's?
+
+    Such code has a known name, knows no function that tells a size from a number, and catches nothing.
+    """
+    code, home = frame.f_code, frame.f_globals.get("__name__", "")
     file = getattr(sys.modules.get(home), "__file__", "") or ""
-    return home.startswith("namedtuple_") or frame.f_code.co_name in MADE or (file and not is_users(file))
+    if (file and not is_users(file)) or (home.startswith("namedtuple_") and not frame.f_builtins):
+        return True
+    if code.co_name not in MADE or code.co_exceptiontable:
+        return False
+    held = [loaded(i, frame.f_globals, frame.f_locals) for i in instructions_of(code) if i.opname in LOADED]
+    of_dataclass = (NotImplemented, hash, object)
+    return all(any(x is y for y in of_dataclass) or home_of(x) == "dataclasses" or allowed(x) for x in held)
 
 
 def ends_exception(frame) -> bool:

@@ -16,8 +16,16 @@ from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, is_users
-from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, is_users
+from tinytensor.symbolic.reading.tensors import (
+    SymbolicData,
+    SymbolicTensor,
+    Term,
+    as_term,
+    never_negative,
+    tensor_of,
+    terms_of,
+)
 
 TRIES = 8  # answers to questions about sizes, for a function that fails
 
@@ -120,6 +128,7 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
         reading.products.append(n.expr)
     term = Term("argument", name)
     term.depends, term.on_tape = True, span is None
+    term.roundings = 0
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 
@@ -129,7 +138,10 @@ def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
     left, right = (
         side.xreplace(parts).replace(Mod, lambda a, b: a - b * floor(a / b)) for side in (one.left, one.right)
     )
-    difference, _ = (right - left if one.operation in ("<", "<=") else left - right).as_numer_denom()
+    difference, below = (right - left if one.operation in ("<", "<=") else left - right).as_numer_denom()
+    for divisor in (below, *[fraction(a)[1] for a in difference.atoms(floor)]):
+        if not never_negative(reading.number(divisor - 1)):
+            raise ValueError(f"where: {one.code()!r} divides by {divisor}, which may be 0 or below: demand > 0 first")
     difference = reading.number(difference - int(one.operation in ("<", ">")))
     operation = one.operation if one.operation in ("==", "!=") else ">="
     if type(difference) is SymInt:

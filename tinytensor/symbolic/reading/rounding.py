@@ -39,8 +39,16 @@ MOST_ROUNDINGS = dict.fromkeys(["lt", "le", "gt", "ge", "eq", "ne", "floor", "ce
 MOST_ROUNDINGS |= {"floor_divide": 0, "remainder": 0}  # a result may be wrong
 WHOLE = {*MOST_ROUNDINGS, "arange", "tri", "eye", "logical_not"}
 KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
-KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
+KEPT += "rows permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while floats have digits for them
+
+
+ROUNDED = "of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
+
+
+def most_roundings(name: str, args) -> int:
+    """How often numbers may be rounded whose comparison, or whole part, is to be that of the formula; 2 if any may."""
+    return 1 if name == "cast" and np.dtype(args[1]).kind != "f" else MOST_ROUNDINGS.get(name, 2)
 
 
 def roundings_of(a) -> int:

@@ -23,10 +23,11 @@ from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.symbolic.reading.rounding import (
-    MOST_ROUNDINGS,
+    ROUNDED,
     Digits,
     digits_of,
     is_long,
+    most_roundings,
     rounded,
     roundings_of,
 )
@@ -542,12 +543,10 @@ def dispatch(op, args):
         term.count = prod(args[0].shape)
     if not term.depends and (any(rounds(a, dtype) for a in args) or too_long(term, np.dtype(dtype))):
         term.roundings = 2
-    most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
+    most = most_roundings(op.name, args)
     roundings = 0 if term.depends else roundings_of(term.args)
     if roundings > most:
-        reading.refuse(
-            f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
-        )
+        reading.refuse(f"{op.name} {ROUNDED}")
     if roundings and most < 2:
         reading.values["float64"] = None
     if not state.grad:
@@ -561,6 +560,8 @@ def dispatch(op, args):
     made = []
     for term, (shape, dtype, *span) in zip(terms, results, strict=True):
         span = fitting(op.name, reading, span[0] if span else None, np.dtype(dtype))
+        if term.depends and np.dtype(dtype).kind in "biu":
+            term.roundings = 0  # what may wrap around is a condition, or refused
         made.append(tensor_of(SymbolicData(reading, term, shape, dtype, span, in_order(op, args[0]), memory)))
     return made[0] if len(made) == 1 else tuple(made)
 
