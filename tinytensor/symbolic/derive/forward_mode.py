@@ -56,12 +56,14 @@ class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
+    symmetric: the directions of which the symmetric part alone counts.
     """
 
     def __init__(self, shorten: Callable[[Expr], Expr]):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
         self.shorten = shorten
+        self.symmetric: set[Name] = set()
 
     def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
         """Append the derivative of each line that depends on a name that moves; `known` has these names.
@@ -69,13 +71,18 @@ class Moved:
         A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
         """
         for line in lines:
-            plain = plain_moved(line, known)
+            plain = self.in_symmetric_parts(plain_moved(line, known))
             if plain == 0:
                 continue
-            in_factors = moved(line, known)
+            in_factors = self.in_symmetric_parts(moved(line, known))
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
             new = known[line.name] = dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
+
+    def in_symmetric_parts(self, expr: Expr) -> Expr:
+        """The expression with the symmetric part (V + Vᵀ)/2 for each of these directions V."""
+        entries = [e for e in expr.atoms(Indexed) if e.base in self.symmetric]
+        return expr.xreplace({e: (e + e.base[e.indices[::-1]]) / 2 for e in entries})
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""

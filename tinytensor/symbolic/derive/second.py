@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Symbol
+from sympy import Add, Expr, Indexed, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
@@ -42,7 +42,7 @@ from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like,
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
-from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
+from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, OfMatrix, SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -102,18 +102,36 @@ class Second(Result):
 
     def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
-        adjoints = self.differentiable
+        adjoints = self.differentiable(known)
         lines = {n: adjoints[d(self.arrays[n])] for n in self.wrt}
         first = [(adjoints[d(array)], direction) for array, direction in known.items()]
         by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
+        moved.symmetric = {known[array] for array in self.factored if array in known}
         moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
         moved.move(reachable(adjoints, [x.name for x in lines.values()]).values(), known)
         return {n: moved.result(line, known) for n, line in lines.items()}
 
     @cached_property
-    def differentiable(self) -> dict[Name, Definition]:
-        """The adjoints in forms that may be differentiated: not those that are equal at symmetric matrices alone."""
-        if not any(isinstance(array, SymmetricArray) for array in self.arrays.values()):
+    def factored(self) -> set[Array]:
+        """The symmetric matrices of which the function reads the Cholesky factor alone.
+
+        chol(S) is that of (S + Sᵀ)/2, so that the gradient in a direction V changes as in (V + Vᵀ)/2: along this one S
+        stays symmetric, and what is equal at symmetric matrices has equal derivatives.
+        """
+
+        def stands_alone(array: Array, right: Expr) -> bool:
+            factors = {e: S.One for e in right.atoms(OfMatrix) if e.matrix.has(Cholesky(array))}
+            return array in names_in(right.xreplace(factors))
+
+        symmetric = [array for array in self.arrays.values() if isinstance(array, SymmetricArray)]
+        return {array for array in symmetric if not any(stands_alone(array, x.right) for x in self.derived.forward)}
+
+    def differentiable(self, directions: Iterable[Name]) -> dict[Name, Definition]:
+        """The adjoints in forms that may be differentiated by these arguments, whose equality holds along the way.
+
+        Those of a gradient may be equal at symmetric matrices alone.
+        """
+        if not any(isinstance(name, SymmetricArray) and name not in self.factored for name in directions):
             return self.derived.adjoints
         raw = list(self.derived.raw.values())
         return {x.name: Definition(x.left, expanded(x.right, raw)) for x in raw}
@@ -153,7 +171,9 @@ class Second(Result):
         own = self.product_at(sample, along)
         if own is None:
             return "the formulas have no value", False
-        differs = self.compare(sample, along, own, self.is_smooth(sample))
+        turned = {n: x.T if self.arrays[n] in self.factored else x for n, x in along.items()}
+        inside = {n: (x + turned[n]) / 2 for n, x in along.items()}  # along which a symmetric matrix stays symmetric
+        differs = self.compare(sample, inside, own, self.is_smooth(sample))
         return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in own.values())
 
     def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
@@ -482,7 +502,7 @@ class GaussNewtonProduct(Products):
 
     def _gradient(self) -> Definition:
         """The gradient of the loss by z, in the names of the function alone."""
-        for lines in (self.differentiable, self.derived.raw):
+        for lines in (self.differentiable(self.arrays.values()), self.derived.raw):
             if (line := lines.get(d(self.of))) is not None:
                 return Definition(line.left, expanded(line.right, list(lines.values())))
         raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")
