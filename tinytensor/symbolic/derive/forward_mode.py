@@ -26,9 +26,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     contract,
     derivative,
     fits,
-    free,
     fresh,
-    index_order,
     normal,
     total,
     with_equal_indices,
@@ -97,15 +95,12 @@ def moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
 
     That of a line of the function may be written in the line's own value, as exp(x) has it.
     """
-    left = line.left
-    bound = {i: i.fresh() for i in sorted(free(left), key=index_order)}
-    right = fresh(line.right).xreplace(bound)
-    whole = None if line.is_adjoint else right
+    value = None if line.is_adjoint else line.left
     terms = []
-    for name in sorted(names_in(right) & known.keys(), key=str):
-        for product, over, indices in occurrences(right, S.One, [], name, left.xreplace(bound), whole):
+    for name in sorted(names_in(line.right) & known.keys(), key=str):
+        for product, over, indices in occurrences(fresh(line.right), S.One, [], name, value):
             terms.append(close_terms(Mul(product, _entry(known[name], indices)), over))
-    return Add(*terms).xreplace({new: i for i, new in bound.items()})
+    return Add(*terms)
 
 
 def plain_moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
