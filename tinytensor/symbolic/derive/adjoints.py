@@ -198,17 +198,12 @@ def _raw_adjoints(derived: DerivedLines) -> Iterator[Definition]:
 
 def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
     """The same derivation with the result of a line, `name`, as the result of the function."""
-    groups = derived.groups
-    needed, waiting = set(), [name]
-    while waiting:
-        one = waiting.pop()
-        if one not in needed:
-            needed.add(one)
-            waiting += [n for g in groups for x in g.lines if x.name == one for n in names_in(x.right)]
-    kept = [g for g in groups if any(x.name in needed for x in g.lines)]
+    lines = {line.name: line for group in derived.groups for line in group.lines}
+    needed = reachable(lines, [name])
+    kept = [group for group in derived.groups if any(line.name in needed for line in group.lines)]
     traced = copy.copy(derived.trace)
     traced.lines = replace(traced.lines, groups=kept)
-    output = next(x.left for g in kept for x in g.lines if x.name == name)
+    output = lines[name].left
     if isinstance(name, Symbol):  # a number, whose adjoint is 1 otherwise
         raise NotDerivable(f"derive: {name} is a number; a Gauss-Newton product needs an array before the loss")
     part = DerivedLines(traced, output, _program(traced, output))

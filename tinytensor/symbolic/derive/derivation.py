@@ -16,10 +16,9 @@ from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_in
 from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import SMALL, Sample, mismatch, samples
-from tinytensor.symbolic.derive.source import Source, check_names, evaluate_at
+from tinytensor.symbolic.derive.source import check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
@@ -180,10 +179,6 @@ class Derivation(Result):
         used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
         inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
-
-    @cached_property
-    def _program(self) -> Source:
-        return (RecurrentSource if self.derived.recurrences else Source)(self.name, self.derived)
 
     def certificate(self, file: str | Path | None = None) -> str:
         """The derivation as a file of Coq, with a theorem for each gradient: its text, which is also written to `file`.

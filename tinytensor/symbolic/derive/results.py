@@ -11,6 +11,7 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
@@ -181,7 +182,9 @@ class Result(Typeset):
     title: str  # what stands above the derivatives
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
-    _program: Source
+    contents = "The value and the gradients"  # of the program
+    directions: Mapping[str, Name] = {}  # of a product: the name of the direction for each argument
+    between: Sequence[Definition] = ()  # lines that `gradients` use, besides those of the derivation
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -316,6 +319,17 @@ class Result(Typeset):
         return self.derived.trace.lines.signs.divides(*lines)
 
     # ------------------------------------------------------------------------------------------------ the program
+
+    @cached_property
+    def _program(self) -> Source:
+        lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
+        form = RecurrentSource if self.derived.recurrences else Source
+        return form(self.name, self.derived, lines, self.contents, self.directions, self.between)
+
+    @property
+    def results(self) -> Mapping[Key, Formula]:
+        """What the program gives besides the value."""
+        return self.gradients
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the derivatives."""

@@ -37,7 +37,7 @@ from tinytensor.symbolic.derive.forward_mode import (
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
 from tinytensor.symbolic.derive.samples import Sample, mismatch
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
-from tinytensor.symbolic.derive.source import Source, evaluate_at
+from tinytensor.symbolic.derive.source import evaluate_at
 from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
@@ -59,6 +59,7 @@ class Second(Result):
 
     about = ""
     of_gradients = True  # are these derivatives of the gradients, or of the value?
+    with_gradients = False  # are the gradients shown, and computed, too?
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
         self.derivation, self.derived = derivation, derivation.derived
@@ -81,8 +82,6 @@ class Second(Result):
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
         self.output = name_of(self.derived.output)
-        self.directions: dict[str, Name] = {}
-        self.between: list[Definition] = []  # lines of the program before those of `gradients`
         self.gradients: dict[Key, Formula] = {}
         self.derive()
 
@@ -190,16 +189,17 @@ class Second(Result):
         floats = [x.detach().numpy() for x in sample.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
         return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in floats)
 
-    # ------------------------------------------------------------------------------------------------ the program
-
-    with_gradients = False
-
-    @cached_property
-    def _program(self) -> Source:
-        more = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.gradients.items()}
-        return Source(self.name, self.derived, more, self.with_gradients, self.directions, self.between)
-
     # ------------------------------------------------------------------------------------------------ in print
+
+    @property
+    def title(self) -> str:
+        """What stands above the lines."""
+        return self.derivation.title
+
+    @property
+    def results(self) -> dict[Key, Formula]:
+        """What the program gives besides the value."""
+        return self.derivation.gradients | self.gradients if self.with_gradients else self.gradients
 
     @property
     def shown_blocks(self) -> list[Formula]:
@@ -209,8 +209,9 @@ class Second(Result):
     @property
     def adjoints(self) -> list[Formula]:
         """The gradients that the lines use, those by the arguments of a Hessian, and those that they use in turn."""
-        own = [d(self.arrays[n]) for n in self.wrt] if self.with_gradients else []
-        used = reachable(self.derived.adjoints, [*own, *(n for x in self.shown_blocks for n in names_in(x.right))])
+        wanted = [d(self.arrays[n]) for n in self.wrt] if self.with_gradients else []
+        wanted += [n for x in self.shown_blocks for n in names_in(x.right)]
+        used = reachable(self.derived.adjoints, wanted)
         pairs = zip(self.derivation.adjoints, self.derived.adjoints, strict=True)
         return [formula for formula, name in pairs if name in used]
 
@@ -322,6 +323,7 @@ class Hessian(Blocks):
     """
 
     about, prefix, with_gradients = "the Hessian", "H", True
+    contents = "The value, the gradients and the blocks by pairs of arguments"
     pattern = "∂²𝓛/∂{}∂{}", r"\frac{{\partial^2\mathcal{{L}}}}{{\partial {}\,\partial {}}}"
 
     def derive(self) -> None:
@@ -349,11 +351,6 @@ class Hessian(Blocks):
         """The formula of each block, by its two arguments."""
         return self.blocks
 
-    @property
-    def title(self) -> str:
-        """What stands above the blocks."""
-        return self.derivation.title
-
 
 class Jacobian(Blocks):
     """The Jacobian of a function's array, ∂Y/∂x by arguments, with its proof; see `derive(..., jacobian=True)`.
@@ -363,6 +360,7 @@ class Jacobian(Blocks):
     """
 
     about, prefix, of_gradients = "the Jacobian", "J", False
+    contents = "The value and the blocks by result and argument"
     pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
 
     def derive(self) -> None:
@@ -398,6 +396,8 @@ class Products(Second):
 
     products: the formula for each argument (of a Jacobian: of the result).
     """
+
+    contents = "The value and the products by argument"
 
     def derive(self) -> None:
         """Write the lines, and put in those that are shorter in the place of their names."""
