@@ -22,7 +22,7 @@ from tinytensor.symbolic.reading.loops import Loop as ReadLoop
 from tinytensor.symbolic.reading.tensors import Term, terms_of
 
 
-@dataclass
+@dataclass(eq=False)
 class State:
     """What a step takes from the one before; each a name: before[t, ...], out[t, ...], and final[...] after the loop.
 
@@ -37,6 +37,15 @@ class State:
     @property
     def out(self) -> Array:
         return self.group.output.name
+
+    @property
+    def indices(self) -> list[Index]:
+        """Letters for the indices of an entry."""
+        return self.initial.indices([self.before.step])
+
+    def final_at(self, indices: list[Index]) -> Expr:
+        """The entry of the value after the loop."""
+        return value_of_name(self.final, self.initial).entry(*indices)
 
 
 @dataclass

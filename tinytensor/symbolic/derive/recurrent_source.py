@@ -106,7 +106,7 @@ class RecurrentSource(Source):
         for state in loop.states:
             name = self.identifier(state.before)
             lines.append(self._empty(name, (loop.count + 1, *state.before.sizes[1:])))
-            indices = state.initial.indices([loop.step])
+            indices = state.indices
             first = self.printer.whole(S(state.initial.entry(*indices)), tuple(indices))
             lines.append(f"{name}[{n if loop.down else 0}] = {first}")
         lines.append(f"for {loop.step.name} in {f'reversed(range({n}))' if loop.down else f'range({n})'}:")
