@@ -39,15 +39,17 @@ DOT = "\N{COMBINING DOT ABOVE}"
 def dotted(name: Name) -> Name:
     """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
     if isinstance(name, Symbol):
-        own = "𝓛" if name.name == "loss" else name.name
-        return Symbol(normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), real=True)
+        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name), real=True)
     label = f"{name.label}_dot"
-    if name.of is not None:
-        of = name.of.text
-        typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
-        return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
-    own = name.text
-    return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
+    if name.of is None:
+        return Array(label, name.sizes, text=_with_dot(name.text), tex=rf"\dot{{{name_tex(name.text)}}}")
+    of = name.of.text
+    typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
+    return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
+
+
+def _with_dot(text: str) -> str:
+    return normalize("NFC", f"{text[0]}{DOT}{text[1:]}")
 
 
 class Moved:
@@ -149,9 +151,7 @@ def contracted(expr: Expr) -> Expr:
     """The expression with each delta of a bound index used."""
     if isinstance(expr, Sum):
         bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
-        inner = contracted(expr.function.xreplace(bound))
-        terms = [close_terms(term, list(bound.values())) for term in _terms_with_deltas(inner, list(bound.values()))]
-        return Add(*terms)
+        return close_terms(contracted(expr.function.xreplace(bound)), list(bound.values()))
     if isinstance(expr, Add | Mul):
         return expr.func(*[contracted(a) for a in expr.args])
     return canonical(expr)
@@ -176,8 +176,8 @@ def with_one_hot(product: Expr, hot: Expr) -> Expr:
 def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
     """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
 
-    def goes(one: Expr, other: Expr, term: Expr) -> bool:
-        return one in by and isinstance(other, Index) and other not in by and bool(fits(other, one.size))
+    def goes(index: Expr, equal: Expr, term: Expr) -> bool:
+        return index in by and isinstance(equal, Index) and equal not in by and bool(fits(equal, index.size))
 
     return with_equal_indices(expr.expand(deep=False) if isinstance(expr, Mul) else expr, goes)
 
@@ -228,12 +228,12 @@ def _common_exponential(expr: Expr) -> Expr:
     if not isinstance(expr, Add) or expr.has(Sum):
         return expr
     forms = [expr]
-    own = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
-    if all(own):
-        rests = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
-        exponents = [Add(*[f.args[0] for f in each]) for each in own]
+    exponentials = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
+    if all(exponentials):
+        factors = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
+        exponents = [Add(*[f.args[0] for f in term]) for term in exponentials]
         for e in sorted(expr.atoms(exp), key=str):
-            inside = [rest * exp(one - e.args[0]) for rest, one in zip(rests, exponents, strict=True)]
+            inside = [front * exp(power - e.args[0]) for front, power in zip(factors, exponents, strict=True)]
             forms.append(e * Add(*inside))
     return min(forms, key=cost)
 
@@ -243,12 +243,12 @@ def _partly_factored(expr: Expr) -> Expr:
     expr = rebuild(expr, _partly_factored)
     while isinstance(expr, Add) and len(expr.args) > 2:
         powers = {term: powers_of(term) for term in expr.args}
-        bases = {b for own in powers.values() for b in own if not b.is_number and not isinstance(b, Size)}
+        bases = {b for term in powers.values() for b in term if not b.is_number and not isinstance(b, Size)}
         forms = [expr]
         for base in sorted(bases, key=str):
-            own = [term for term in expr.args if base in powers[term]]
-            if 1 < len(own) < len(expr.args):
-                forms.append(Add(factor(Add(*own)), *[term for term in expr.args if term not in own]))
+            with_base = [term for term in expr.args if base in powers[term]]
+            if 1 < len(with_base) < len(expr.args):
+                forms.append(Add(factor(Add(*with_base)), *[term for term in expr.args if term not in with_base]))
         best = min(forms, key=lambda form: (cost(form), str(form)))
         if cost(best) >= cost(expr):
             break

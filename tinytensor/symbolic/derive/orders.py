@@ -68,7 +68,7 @@ def derive(
     if order == 1 and not jacobian:
         return derive_within(1.0, fn, where, limit, progress, arguments)
     form = Hessian if order == 2 else Jacobian
-    return _from_first("derive", lambda one: form(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("derive", lambda first: form(first, wrt), fn, where, limit, progress, arguments)
 
 
 def _from_first(
@@ -99,7 +99,7 @@ def jvp(
     fn, where and arguments are those of `derive`; fn may also be its result. wrt: the arguments that move, all unless
     named. The direction of W is written Ẇ; `evaluate` takes it as W_dot.
     """
-    return _from_first("jvp", lambda one: JacobianProduct(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("jvp", lambda first: JacobianProduct(first, wrt), fn, where, limit, progress, arguments)
 
 
 def hvp(
@@ -116,7 +116,7 @@ def hvp(
     The Hessian itself is never formed: this is the form for models with many parameters. The arguments are those of
     `jvp`; the function's result is a number.
     """
-    return _from_first("hvp", lambda one: HessianProduct(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("hvp", lambda first: HessianProduct(first, wrt), fn, where, limit, progress, arguments)
 
 
 def gauss_newton(
@@ -136,5 +136,5 @@ def gauss_newton(
     The other arguments are those of `hvp`.
     """
     return _from_first(
-        "gauss_newton", lambda one: GaussNewtonProduct(one, of, wrt), fn, where, limit, progress, arguments
+        "gauss_newton", lambda first: GaussNewtonProduct(first, of, wrt), fn, where, limit, progress, arguments
     )
