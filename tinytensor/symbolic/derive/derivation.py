@@ -103,10 +103,10 @@ class Derivation(Result):
         Of a number n from 10 on, in a call or in a condition on sizes, n + 1 is tried as a size.
         """
         numbers = [a for term in self.derived.trace.program.terms for a in term.args if type(a) in (int, float)]
-        own = (float(a) for a in numbers if abs(a) < 100)
+        small = (float(a) for a in numbers if abs(a) < 100)
         numbers += [int(n) for c in self.size_conditions for n in (c.left - c.right).atoms(Integer)]
         beyond = (int(abs(a)) + 1 for a in numbers if max(SMALL) < abs(a) < 1000)
-        return list(dict.fromkeys(own))[:8], list(dict.fromkeys(beyond))[:3]
+        return list(dict.fromkeys(small))[:8], list(dict.fromkeys(beyond))[:3]
 
     @property
     def time(self) -> tuple[float | None, str]:
@@ -121,18 +121,20 @@ class Derivation(Result):
         if values is None:
             return "the value does not match these formulas", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
-        for name, own in wanted.items():
-            same_shape = values[name].shape == own.shape
-            if not same_shape or differing_entry(own, values[name], size=sample.size) is not None:
+        for name, expected in wanted.items():
+            same_shape = values[name].shape == expected.shape
+            if not same_shape or differing_entry(expected, values[name], size=sample.size) is not None:
                 finite = np.isfinite(values[name])
-                divided = same_shape and differing_entry(own[finite], values[name][finite], size=sample.size) is None
+                divided = (
+                    same_shape and differing_entry(expected[finite], values[name][finite], size=sample.size) is None
+                )
                 what = "the value" if name == "value" else f"the gradient of {name} by backward()"
                 return f"{what} does not match these formulas", divided
         return "", False
 
-    def mismatch(self, one: Sample, name: str, own: np.ndarray) -> str:
+    def mismatch(self, sample: Sample, name: str, by_hand: np.ndarray) -> str:
         """The first entry in which a gradient by hand differs from that of backward() at a point, in words."""
-        return mismatch(one.gradients[name], own, one.size)
+        return mismatch(sample.gradients[name], by_hand, sample.size)
 
     @property
     def loss(self) -> str:
@@ -165,9 +167,9 @@ class Derivation(Result):
             all_indices, entries = value.indices(), []
             indices = list(all_indices)
             for dim in a.dims:
-                own, indices = indices[: len(dim)], indices[len(dim) :]
+                of_dim, indices = indices[: len(dim)], indices[len(dim) :]
                 steps = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
-                number = Add(*[(i - 1) * step for i, step in zip(own, steps, strict=True)]) + 1
+                number = Add(*[(i - 1) * step for i, step in zip(of_dim, steps, strict=True)]) + 1
                 entries += [text(number.xreplace(trace.unnamed_sizes).expand())] if dim else []
             result.append(f"{text(value.entry(*all_indices))} is entry {', '.join(entries)} of {name}, from 1 on")
         return result
@@ -199,7 +201,7 @@ class Derivation(Result):
             raise NotCertifiable(
                 "certificate: a recurrence has no certificate yet; give the number of steps as a number"
             )
-        if any(isinstance(one, ExtremeMask) for one in trace.lines.constants.values()):
+        if any(isinstance(mask, ExtremeMask) for mask in trace.lines.constants.values()):
             raise NotCertifiable(
                 "certificate: the places of the largest entries are data, and no theorem says where they are; "
                 "leave out what subtracts or takes a maximum, as softmax does by itself"

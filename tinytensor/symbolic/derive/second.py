@@ -104,7 +104,7 @@ class Second(Result):
         adjoints = self.differentiable(known)
         lines = {n: adjoints[d(self.arrays[n])] for n in self.wrt}
         first = [(adjoints[d(array)], direction) for array, direction in known.items()]
-        by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
+        by_gradients = [total(x.right * entry_like(x.left, by), *getattr(x.left, "indices", ())) for x, by in first]
         moved.symmetric = {known[array] for array in self.factored if array in known}
         moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
         moved.move(reachable(adjoints, [x.name for x in lines.values()]).values(), known)
@@ -167,13 +167,13 @@ class Second(Result):
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
         along = self.direction_at(sample, self.wrt)
-        own = self.product_at(sample, along)
-        if own is None:
+        products = self.product_at(sample, along)
+        if products is None:
             return "the formulas have no value", False
         turned = {n: x.T if self.arrays[n] in self.factored else x for n, x in along.items()}
         inside = {n: (x + turned[n]) / 2 for n, x in along.items()}  # along which a symmetric matrix stays symmetric
-        differs = self.compare(sample, inside, own, self.is_smooth(sample))
-        return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in own.values())
+        differs = self.compare(sample, inside, products, self.is_smooth(sample))
+        return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in products.values())
 
     def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
         """A random direction at a point."""
@@ -249,8 +249,8 @@ class Blocks(Second):
 
     def entry_of(self, name: str, used: Sequence = ()) -> Expr:
         """An entry of an argument, with letters for its indices that are not used."""
-        at = Value(self.derived.trace.tensors[name].dims, None).indices(used)
-        return self.arrays[name][tuple(at)] if at else self.arrays[name]
+        indices = Value(self.derived.trace.tensors[name].dims, None).indices(used)
+        return self.arrays[name][tuple(indices)] if indices else self.arrays[name]
 
     @property
     def blocks(self) -> dict[tuple[str, str], Block]:
@@ -270,8 +270,8 @@ class Blocks(Second):
 
     def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
         """An entry of a block, and its formula in names of the function alone."""
-        one = self.blocks[block]
-        return one.left, expanded(one.right, list(self.derived.adjoints.values()))
+        formula = self.blocks[block]
+        return formula.left, expanded(formula.right, list(self.derived.adjoints.values()))
 
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
@@ -280,13 +280,13 @@ class Blocks(Second):
     @property
     def samples(self) -> list[Sample]:
         """The points at which no block is too large."""
-        return [one for one in self.derivation.samples if self._is_small(one)]
+        return [sample for sample in self.derivation.samples if self._is_small(sample)]
 
-    def _is_small(self, one: Sample) -> bool:
-        return all(np.prod(self._shape_at(one, block), dtype=float) <= ENTRIES for block in self.blocks)
+    def _is_small(self, sample: Sample) -> bool:
+        return all(np.prod(self._shape_at(sample, block), dtype=float) <= ENTRIES for block in self.blocks)
 
-    def _shape_at(self, one: Sample, block: tuple[str, str]) -> tuple[int, ...]:
-        parts = (one.inputs[n].shape if n in self.arrays else np.shape(one.value) for n in block)
+    def _shape_at(self, sample: Sample, block: tuple[str, str]) -> tuple[int, ...]:
+        parts = (sample.inputs[n].shape if n in self.arrays else np.shape(sample.value) for n in block)
         return tuple(itertools.chain(*parts))
 
     def product_at(self, sample: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
@@ -295,23 +295,23 @@ class Blocks(Second):
         if values is None:
             return None
         products: dict[str, np.ndarray] = {}
-        for first, other in self.blocks:
-            product = np.tensordot(values[first, other], along[other], along[other].ndim)
+        for first, second in self.blocks:
+            product = np.tensordot(values[first, second], along[second], along[second].ndim)
             products[first] = products.get(first, 0) + product
         return products
 
-    def mismatch(self, one: Sample, block: tuple[str, str], own: np.ndarray) -> str:
+    def mismatch(self, sample: Sample, block: tuple[str, str], by_hand: np.ndarray) -> str:
         """The first entry in which a block by hand differs from the derived one at a point, if its product is wrong."""
-        shape = self._shape_at(one, block)
-        if own.shape != shape:
-            return f": the block has the shape {shape}, by hand {own.shape}"
-        along = self.direction_at(one, block[1:])
-        product = np.tensordot(own, along[block[1]], along[block[1]].ndim)
-        differs = self.compare(one, along, {block[0]: product}, False)
+        shape = self._shape_at(sample, block)
+        if by_hand.shape != shape:
+            return f": the block has the shape {shape}, by hand {by_hand.shape}"
+        along = self.direction_at(sample, block[1:])
+        product = np.tensordot(by_hand, along[block[1]], along[block[1]].ndim)
+        differs = self.compare(sample, along, {block[0]: product}, False)
         if differs == "":
             return ""
-        values = evaluate_at(self._program, one)
-        whole = mismatch(own * np.nan if values is None else values[block], own)
+        values = evaluate_at(self._program, sample)
+        whole = mismatch(by_hand * np.nan if values is None else values[block], by_hand)
         return whole or (f": a product{differs}" if differs else "")
 
 
@@ -333,17 +333,17 @@ class Hessian(Blocks):
                 "derive: order=2 needs a function whose result is a number; reduce it, as in .sum(), or ask for its "
                 "Jacobian by jacobian=True"
             )
-        for other in self.wrt:
-            direction = dotted(self.arrays[other])
+        for second in self.wrt:
+            direction = dotted(self.arrays[second])
             moved = Moved(self.simplify)
-            results = self.move_gradients(moved, {self.arrays[other]: direction})
+            results = self.move_gradients(moved, {self.arrays[second]: direction})
             lines = self.in_forms(moved.raw, moved.forms, results.values())
             for first, name in results.items():
                 line = lines[name]
                 of = entry_like(line.left, self.arrays[first])
-                by = self.entry_of(other, getattr(of, "indices", ()))
+                by = self.entry_of(second, getattr(of, "indices", ()))
                 product = expanded(line.right, list(lines.values()))
-                self.add((first, other), of, by, product, entry_like(by, direction))
+                self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
     @property
@@ -366,9 +366,9 @@ class Jacobian(Blocks):
     def derive(self) -> None:
         """The vector-Jacobian product for a gradient that arrives in one place."""
         output, adjoints = self.derived.output, self.derived.adjoints
-        at = getattr(output, "indices", ())
+        indices = getattr(output, "indices", ())
         for name in self.wrt:
-            by = self.entry_of(name, at)
+            by = self.entry_of(name, indices)
             product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
             self.add((self.label_of_output, name), output, by, product, d(output))
 
@@ -380,7 +380,7 @@ class Jacobian(Blocks):
     @property
     def jacobian(self) -> dict[str, Block]:
         """The formula for each argument."""
-        return {name: one for (_, name), one in self.blocks.items()}
+        return {name: block for (_, name), block in self.blocks.items()}
 
     @property
     def title(self) -> str:
@@ -403,7 +403,7 @@ class Products(Second):
         """Write the lines, and put in those that are shorter in the place of their names."""
         self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
         moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
-        results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
+        results = self.move(moved, {self.arrays[n]: direction for n, direction in self.directions.items()})
         forms = inlined(moved.forms, list(results.values()), self.simplify)
         self.moved = self.in_forms(moved.raw, forms, results.values())
         self.names = (*self.names, *self.directions.values(), *self.moved)
@@ -436,9 +436,9 @@ class Products(Second):
         """The lines of the product."""
         return [Formula(line, self.names) for line in self.moved.values()]
 
-    def in_matrices(self, one: Formula) -> MatrixFormula | None:
+    def in_matrices(self, line: Formula) -> MatrixFormula | None:
         """A line in matrix notation; those of the product have no such form."""
-        return None if name_of(one.left) in self.moved else super().in_matrices(one)
+        return None if name_of(line.left) in self.moved else super().in_matrices(line)
 
 
 class JacobianProduct(Products):

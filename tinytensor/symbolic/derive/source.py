@@ -316,18 +316,18 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     free = {source.identifier(s): s for s in source.free}
     _check_names(source, inputs, free, call)
     arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
-    at = {s: int(inputs[n]) for n, s in free.items()}
-    at |= _sizes_in(source, arrays, at, call)
+    sizes = {s: int(inputs[n]) for n, s in free.items()}
+    sizes |= _sizes_in(source, arrays, sizes, call)
     for name, a in source.arguments.items():
-        _check_array(arrays[name], a, at, f"{call}: {name}")
+        _check_array(arrays[name], a, sizes, f"{call}: {name}")
     shapes = {source.identifier(x): (n, arrays[n].shape) for n, x in source.directions.items()}
     if inputs.get("upstream") is not None:
-        shapes["upstream"] = "the value", _numbers(source.trace.result.shape, at)
+        shapes["upstream"] = "the value", _numbers(source.trace.result.shape, sizes)
     more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in shapes}
     for name, (of, shape) in shapes.items():
         if more[name].shape != shape:
             raise ValueError(f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {shape}")
-    results = source.function(**arrays, **tables(source), **more, **{n: at[s] for n, s in free.items()})
+    results = source.function(**arrays, **tables(source), **more, **{n: sizes[s] for n, s in free.items()})
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
 
 
@@ -357,36 +357,36 @@ def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str
 
 def _sizes_in(source: Source, arrays: Mapping[str, np.ndarray], known: dict[Size, int], call: str) -> dict[Size, int]:
     """The sizes that are known, and those that the shapes of the arrays give."""
-    at = dict(known)
+    sizes = dict(known)
     for name, a in source.arguments.items():
         if arrays[name].ndim != len(a.dims):
             raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
     for size, name, k, by, less in source.sizes:
-        number, remainder = divmod(arrays[name].shape[k] - int(less.xreplace(at)), int(by.xreplace(at)))
+        number, remainder = divmod(arrays[name].shape[k] - int(less.xreplace(sizes)), int(by.xreplace(sizes)))
         if remainder or number < 1:
             wanted = f"a multiple of {by}" if less == 0 else f"{(by * size + less)}"
             raise ValueError(f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected {wanted}")
-        at[size] = number
-    return at
+        sizes[size] = number
+    return sizes
 
 
-def _check_array(array: np.ndarray, argument: Argument, at: dict[Size, int], what: str) -> None:
+def _check_array(array: np.ndarray, argument: Argument, sizes: dict[Size, int], what: str) -> None:
     """Has an argument the shape that belongs to these sizes, and has it entries within its range?"""
-    if array.shape != (expected := _numbers(argument.shape, at)):
-        sizes = ", ".join(f"{s} = {n}" for s, n in at.items())
+    if array.shape != (expected := _numbers(argument.shape, sizes)):
+        words = ", ".join(f"{s} = {n}" for s, n in sizes.items())
         raise ValueError(
             f"{what} has the shape {array.shape}; expected {_format_shape(argument.shape)}, which is {expected} for "
-            f"{sizes}"
+            f"{words}"
         )
     if argument.below is not None:
-        below = int(argument.below.xreplace(at))
+        below = int(argument.below.xreplace(sizes))
         wrong = array[(array < 0) | (array >= below)]
         if wrong.size:
             raise IndexError(f"{what} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
 
 
-def _numbers(shape: Iterable[Expr], at: dict[Size, int]) -> tuple[int, ...]:
-    return tuple(int(n.xreplace(at)) for n in shape)
+def _numbers(shape: Iterable[Expr], sizes: dict[Size, int]) -> tuple[int, ...]:
+    return tuple(int(n.xreplace(sizes)) for n in shape)
 
 
 def _format_shape(shape) -> str:
