@@ -22,9 +22,9 @@ from tinytensor.symbolic.derive.source import check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
+    in_time,
     is_up,
     limited,
-    out_of_time,
     rest_of,
     stage,
     stopped,
@@ -34,7 +34,6 @@ from tinytensor.symbolic.index_calculus.adjoints import Name, d, expanded, name_
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.numbers import differing_entry
-from tinytensor.symbolic.prove.progress import TooLong
 
 
 class Derivation(Result):
@@ -49,11 +48,10 @@ class Derivation(Result):
         where: Sequence[SizeCondition] = (),
         limit: float | None = None,
         progress: bool | None = None,
-        share: float = 1.0,
-        used: float = 0.0,
+        seconds: float | None = None,
     ):
-        self.limit, self.progress = limit, progress
-        self._rest = rest_of(limit and share * limit, used)  # the seconds for the comparison in numbers
+        """seconds: for the comparison in numbers."""
+        self.limit, self.progress, self._seconds = limit, progress, seconds
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
         recurrences, shown = derived.recurrences, derived.adjoints
@@ -92,7 +90,7 @@ class Derivation(Result):
     @cached_property
     def _samples(self) -> tuple[list[Sample], str, float]:
         """The samples, whether and where their computation was stopped, and its seconds."""
-        with limited(TimeLimit("derive", self.name, self._rest, self.progress)) as limit:
+        with limited(TimeLimit("derive", self.name, self._seconds, self.progress)) as limit:
             stage("numbers were compared", 80)
             points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers())
             return points, stopped() if is_up() else "", limit.used
@@ -112,7 +110,7 @@ class Derivation(Result):
     def time(self) -> tuple[float | None, str]:
         """The seconds that are left for the comparison, and where the computation of the samples was stopped."""
         _, late, used = self._samples
-        return rest_of(self._rest, used), late
+        return rest_of(self._seconds, used), late
 
     def differs_at(self, sample: Sample) -> tuple[str, bool]:
         """What differs from the function at a point; and is all that differs NaN or infinite by the formulas?"""
@@ -244,14 +242,10 @@ def derive_within(
     name = "the function" if name == "<lambda>" else name
     TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
     seconds = None if limit is None else SYMBOLS * share * limit
-    with limited(TimeLimit("derive", name, seconds, progress)) as time:
-        try:
-            derived = derive_lines(fn, arguments, conditions)
-        except TooLong:  # before there are any formulas
-            raise TooLong(f"derive: {name}: {out_of_time(limit, stopped(), '')}") from None
-        used = time.used
+    derived, used = in_time("derive", name, seconds, limit, progress, lambda: derive_lines(fn, arguments, conditions))
     derived.trace.lines.notes.update(dict.fromkeys(notes))
-    return Derivation(name, derived, fn, arguments, conditions, limit, progress, share, used)
+    seconds = rest_of(limit and share * limit, used)
+    return Derivation(name, derived, fn, arguments, conditions, limit, progress, seconds)
 
 
 def first_derivatives(

@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.second import (
     JacobianProduct,
     Second,
 )
-from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time
+from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time, rest_of
 
 
 def derive(
@@ -82,7 +82,8 @@ def _from_first(
 ) -> Second:
     start = TimeLimit(command, "", limit, False)
     first = first_derivatives(command, fn, where, limit, progress, arguments)
-    return in_time(command, first.name, limit, start.used, progress, lambda: make(first))
+    result, _ = in_time(command, first.name, rest_of(limit, start.used), limit, progress, lambda: make(first))
+    return result
 
 
 def jvp(

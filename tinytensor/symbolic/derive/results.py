@@ -1,6 +1,6 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -91,15 +91,17 @@ class Block(Formula):
         self.of, self.by, self.pattern = of, by, pattern
 
     def __str__(self) -> str:
-        left = self.pattern[0].format(text(self.of, self.names), text(self.by, self.names))
-        return f"{left} = {text(self.right, self.names)}"
+        return self._written(text, self.pattern[0])
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        left = self.pattern[1].format(tex(self.of, self.names), tex(self.by, self.names))
-        return f"{left} = {tex(self.right, self.names)}"
+        return self._written(tex, self.pattern[1])
+
+    def _written(self, write: Callable[..., str], pattern: str) -> str:
+        of, by, right = (write(e, self.names) for e in (self.of, self.by, self.right))
+        return f"{pattern.format(of, by)} = {right}"
 
     @property
     def is_matrix(self) -> bool:
@@ -384,8 +386,7 @@ class Result(Typeset):
         """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
         name, form = name_of(line.left), self.in_matrices(line)
         if name in self.short_names and form is None:
-            short, whole = (Matrices(self.names, n).entry(line.left) for n in (self.short_names, None))
-            return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
+            return self._left_in_matrices(line)
         if form is None or not (
             line.right.has(Sum, MatrixEntry) or isinstance(line, Block) or name in self.short_names
         ):
@@ -397,23 +398,23 @@ class Result(Typeset):
         of_states = {array for r in line.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
         if line.recurrences and (line.shown != (line.left, line.right) or name_of(line.left) in of_states):
             return None
-        short = self.short_names
         block = isinstance(line, Block)
         if block and (line.right == 0 or not line.is_matrix):
             return None
-        matrices, name = (BlockMatrices if block else Matrices)(self.names, short), name_of(line.left)
-        right = matrices.form(line.left, line.right)
-        if right is None:
-            return None
-        if block:
-            return MatrixFormula(line, *line.left_in_matrices, right)
-        if not isinstance(name, Array):
-            return MatrixFormula(line, text(line.left, self.names), tex(line.left, self.names), right)
-        left = matrices.entry(line.left)
-        if name not in short:
-            return MatrixFormula(line, left.text, left.tex, right)
+        right = (BlockMatrices if block else Matrices)(self.names, self.short_names).form(line.left, line.right)
+        return None if right is None else MatrixFormula(line, *self._left_in_matrices(line), right)
+
+    def _left_in_matrices(self, line: Formula) -> tuple[str, str]:
+        """The left side in matrix notation, as text and as LaTeX: of a gradient with a short name, G = ∂𝓛/∂A."""
+        if isinstance(line, Block):
+            return line.left_in_matrices
+        if not isinstance(name_of(line.left), Array):
+            return text(line.left, self.names), tex(line.left, self.names)
         whole = Matrices(self.names).entry(line.left)
-        return MatrixFormula(line, f"{left.text} = {whole.text}", f"{left.tex} = {whole.tex}", right)
+        if name_of(line.left) not in self.short_names:
+            return whole.text, whole.tex
+        short = Matrices(self.names, self.short_names).entry(line.left)
+        return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
 
     def matrix(self) -> list[MatrixFormula]:
         """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
