@@ -25,11 +25,9 @@ from tinytensor.symbolic.derive.values import (
     ExtremeMask,
     Group,
     Lines,
-    Value,
     formula_key,
     name_like,
     renamed,
-    value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
@@ -102,7 +100,7 @@ class DerivedLines:
     @property
     def wanted(self) -> list[Name]:
         """The adjoints of the arguments."""
-        return [d(self.trace.arrays[n]) for n, a in self.trace.tensors.items() if a.below is None]
+        return [d(name_of(entry)) for entry in self.trace.parameters.values()]
 
     @property
     def groups(self) -> list[Group]:
@@ -307,18 +305,12 @@ def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
 
 
 def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
-    tensors = traced.tensors
-    parameters = []
-    for name, a in tensors.items():
-        array = traced.arrays[name]
-        value = value_of_name(array, Value(a.dims, None))
-        if a.below is None:
-            parameters.append(value.entry(*value.indices()))
-    constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
-    extra = [d(name_of(output))] if isinstance(output, Indexed) else []
-    parameters += [entry for r in recurrences for entry in r.entries]
-    extra += [name for r in recurrences for name in r.adjoints]
-    program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    parameters, constants = [*traced.parameters.values()], [*traced.tables, *traced.lines.constants]
+    constants += [d(name_of(output))] if isinstance(output, Indexed) else []
+    for r in recurrences:
+        parameters += r.entries
+        constants += r.adjoints
+    program = Program(parameters, constants)
     traced.lines.groups.extend(Group([r.definition]) for r in recurrences)
     for group in traced.lines.groups:
         for line in group.lines:

@@ -29,7 +29,7 @@ from tinytensor.symbolic.derive.time_limit import (
     stage,
     stopped,
 )
-from tinytensor.symbolic.derive.values import ExtremeMask, Value, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.notation import text
@@ -62,9 +62,9 @@ class Derivation(Result):
         self.lines = [Formula(line, self.names, sizes, recurrences) for line in derived.forward]
         self.adjoints = [Formula(line, self.names, sizes, recurrences) for line in shown.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes, recurrences)
-            for n, a in trace.tensors.items()
-            if a.below is None and d(trace.arrays[n]) in derived.adjoints
+            n: Formula(derived.adjoints[d(name_of(entry))], self.names, sizes, recurrences)
+            for n, entry in trace.parameters.items()
+            if d(name_of(entry)) in derived.adjoints
         }
 
     @property
@@ -161,15 +161,14 @@ class Derivation(Result):
         for name, a in trace.tensors.items():
             if a.dims == written[name].dims:
                 continue
-            value = value_of_name(trace.arrays[name], Value(a.dims, None))
-            all_indices, entries = value.indices(), []
-            indices = list(all_indices)
+            entry, entries = trace.entry_of(name), []
+            indices = list(entry.indices)
             for dim in a.dims:
                 of_dim, indices = indices[: len(dim)], indices[len(dim) :]
                 steps = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
                 number = Add(*[(i - 1) * step for i, step in zip(of_dim, steps, strict=True)]) + 1
                 entries += [text(number.xreplace(trace.unnamed_sizes).expand())] if dim else []
-            result.append(f"{text(value.entry(*all_indices))} is entry {', '.join(entries)} of {name}, from 1 on")
+            result.append(f"{text(entry)} is entry {', '.join(entries)} of {name}, from 1 on")
         return result
 
     @cached_property
@@ -204,16 +203,13 @@ class Derivation(Result):
                 "certificate: the places of the largest entries are data, and no theorem says where they are; "
                 "leave out what subtracts or takes a maximum, as softmax does by itself"
             )
-        values = {n: value_of_name(trace.arrays[n], Value(a.dims, None)) for n, a in trace.tensors.items()}
-        entries = {n: value.entry(*value.indices()) for n, value in values.items()}
-        parameters = [entries[n] for n, a in trace.tensors.items() if a.below is None]
-        constants = [trace.arrays[n] for n, a in trace.tensors.items() if a.below is not None]
+        parameters = list(trace.parameters.values())
         names = [*map(name_of, parameters), *[line.name for line in self.derived.forward]]
         of = {d(name): name for name in names}
         return CertifiedProgram(
             title=self.name,
             parameters=parameters,
-            constants=[*constants, *trace.lines.constants],
+            constants=[*trace.tables, *trace.lines.constants],
             lines=self.derived.forward,
             gradients={of[n]: line for n, line in self.derived.adjoints.items()},
             output=self.derived.output,

@@ -17,7 +17,7 @@ All are compared in numbers with the engine, and with differences, as products w
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -38,7 +38,7 @@ from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormul
 from tinytensor.symbolic.derive.samples import Sample, mismatch
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
 from tinytensor.symbolic.derive.source import evaluate_at
-from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
+from tinytensor.symbolic.derive.values import as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
@@ -247,11 +247,6 @@ class Blocks(Second):
         (line,) = self.in_forms(raw, form, raw).values()
         self.gradients[block] = Block(line, of, by, self.pattern, self.names)
 
-    def entry_of(self, name: str, used: Sequence = ()) -> Expr:
-        """An entry of an argument, with letters for its indices that are not used."""
-        indices = Value(self.derived.trace.tensors[name].dims, None).indices(used)
-        return self.arrays[name][tuple(indices)] if indices else self.arrays[name]
-
     @property
     def blocks(self) -> dict[tuple[str, str], Block]:
         """The formula of each block, by its two names."""
@@ -341,7 +336,7 @@ class Hessian(Blocks):
             for first, name in results.items():
                 line = lines[name]
                 of = entry_like(line.left, self.arrays[first])
-                by = self.entry_of(second, getattr(of, "indices", ()))
+                by = self.derived.trace.entry_of(second, getattr(of, "indices", ()))
                 product = expanded(line.right, list(lines.values()))
                 self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
@@ -368,7 +363,7 @@ class Jacobian(Blocks):
         output, adjoints = self.derived.output, self.derived.adjoints
         indices = getattr(output, "indices", ())
         for name in self.wrt:
-            by = self.entry_of(name, indices)
+            by = self.derived.trace.entry_of(name, indices)
             product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
             self.add((self.label_of_output, name), output, by, product, d(output))
 

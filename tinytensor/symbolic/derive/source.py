@@ -74,8 +74,7 @@ class Source:
     @property
     def takes_upstream(self) -> bool:
         """Is the gradient of the value an argument?"""
-        of_gradients = all(line.name in self.derived.adjoints for line, _ in self.results.values())
-        return isinstance(self.output, Array) and of_gradients
+        return isinstance(self.output, Array) and not self._more
 
     def _with_matrices(self, expr: Expr) -> Expr:
         """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
@@ -207,8 +206,8 @@ class Source:
         parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
         parameters += ["upstream=None"] if self.takes_upstream else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
-        about = "; upstream: the gradient of the value, ones unless given" if self.takes_upstream else ""
-        about = self.contents.replace("value and the gradients", "value, and the gradients by argument") + about
+        about = self.contents if self._more else "The value, and the gradients by argument"
+        about += "; upstream: the gradient of the value, ones unless given" if self.takes_upstream else ""
         function = f'def value_and_gradients({", ".join(parameters)}):\n    """{about}."""\n{body}\n'
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []

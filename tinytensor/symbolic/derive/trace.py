@@ -20,7 +20,8 @@ from tinytensor.symbolic.derive.semantics import (
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.adjoints import Name
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
@@ -90,6 +91,21 @@ class Trace:
             if size in self.user and len(unnamed) == 1:
                 whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
         return whole
+
+    def entry_of(self, name: str, used: Sequence[Index] = ()) -> Expr:
+        """An entry of an argument, with letters for its indices that are not used."""
+        value = value_of_name(self.arrays[name], Value(self.tensors[name].dims, None))
+        return value.entry(*value.indices(used))
+
+    @property
+    def parameters(self) -> dict[str, Expr]:
+        """An entry of each argument that has a gradient."""
+        return {n: self.entry_of(n) for n, a in self.tensors.items() if a.below is None}
+
+    @property
+    def tables(self) -> list[Name]:
+        """The arguments of whole numbers, which have no gradient."""
+        return [self.arrays[n] for n, a in self.tensors.items() if a.below is not None]
 
     def formula(self, n) -> Expr:
         """A number, a size or a formula of sizes, with the index of the step that is read."""
