@@ -379,6 +379,9 @@ def test_a_cholesky_factor_reads_the_symmetric_part():
         assert check(log_det, hessian={"S": f"-{wrong} / 2"}, c=0, **arguments)["S"].verdict == "refuted"
     assert Hessian(derive(log_det, c=0, **arguments)).factored
     assert not Hessian(derive(log_det, c=1, **arguments)).factored
+    noisy = derive(lambda S, s: tt.linalg.cholesky(S + s * tt.eye(len(S))).diagonal().log().sum(), s=(), **arguments)
+    product = hvp(noisy, wrt="S")
+    assert product and product.factored and "chol" not in str(product.products["S"])
 
 
 @pytest.mark.parametrize("forward", [lambda x: x * x.detach(), off_the_tape, lambda x: x.detach() ** 2])

@@ -40,7 +40,7 @@ from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, 
 from tinytensor.symbolic.derive.source import evaluate_at
 from tinytensor.symbolic.derive.values import as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, total
+from tinytensor.symbolic.index_calculus.formulas import Array, free, total
 from tinytensor.symbolic.index_calculus.functions import detach
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, OfMatrix, SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -112,18 +112,27 @@ class Second(Result):
 
     @cached_property
     def factored(self) -> set[Array]:
-        """The symmetric matrices of which the function reads the Cholesky factor alone.
+        """The symmetric matrices S of which the function reads the Cholesky factor alone, also that of c S + B.
 
         chol(S) is that of (S + Sᵀ)/2, so that the gradient in a direction V changes as in (V + Vᵀ)/2: along this one S
         stays symmetric, and what is equal at symmetric matrices has equal derivatives.
         """
+        symmetric = (array for array in self.arrays.values() if isinstance(array, SymmetricArray))
+        return {array for array in symmetric if self._is_factored(array)}
 
-        def stands_alone(array: Array, right: Expr) -> bool:
-            factors = {e: S.One for e in right.atoms(OfMatrix) if e.matrix.has(Cholesky(array))}
-            return array in names_in(right.xreplace(factors))
-
-        symmetric = [array for array in self.arrays.values() if isinstance(array, SymmetricArray)]
-        return {array for array in symmetric if not any(stands_alone(array, x.right) for x in self.derived.forward)}
+    def _is_factored(self, array: Array) -> bool:
+        """Does the function read the Cholesky factor of an array alone, perhaps of c S + B for the array S?"""
+        for line in self.derived.forward:
+            right = line.right.xreplace({e: S.One for e in line.right.atoms(OfMatrix) if e.matrix.has(Cholesky(array))})
+            if array not in names_in(right):
+                continue
+            if not isinstance(line.left, Indexed) or line.name.sizes != array.sizes:
+                return False
+            number = right.coeff(array[line.left.indices])
+            remainder = right - number * array[line.left.indices]
+            if free(number) or array in names_in(number) | names_in(remainder) or not self._is_factored(line.name):
+                return False
+        return True
 
     def differentiable(self, directions: Iterable[Name]) -> dict[Name, Definition]:
         """The adjoints in forms that may be differentiated by these arguments, whose equality holds along the way.
@@ -167,13 +176,23 @@ class Second(Result):
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
         along = self.direction_at(sample, self.wrt)
-        products = self.product_at(sample, along)
-        if products is None:
-            return "the formulas have no value", False
-        turned = {n: x.T if self.arrays[n] in self.factored else x for n, x in along.items()}
-        inside = {n: (x + turned[n]) / 2 for n, x in along.items()}  # along which a symmetric matrix stays symmetric
-        differs = self.compare(sample, inside, products, self.is_smooth(sample))
+        inside = {n: self._with_symmetry(n, x) for n, x in along.items()}  # where differences are taken
+        directions = [along] if all(inside[n] is x for n, x in along.items()) else [along, inside]
+        for direction in directions:
+            products = self.product_at(sample, direction)
+            if products is None:
+                return "the formulas have no value", False
+            smooth = direction is directions[-1] and self.is_smooth(sample)
+            differs = self.compare(sample, direction, products, smooth)
+            if differs:
+                break
         return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in products.values())
+
+    def _with_symmetry(self, name: str, direction: np.ndarray) -> np.ndarray:
+        """A direction along which a symmetric matrix that is factored stays symmetric: its lower triangle is read."""
+        has_factor = any(line.right.has(Cholesky) for line in self.derived.forward)
+        is_symmetric = has_factor and isinstance(self.arrays[name], SymmetricArray)
+        return (direction + direction.T) / 2 if is_symmetric else direction
 
     def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
         """A random direction at a point."""

@@ -65,7 +65,7 @@ def of_value(fn: Callable, sample: Sample, along: Arrays, products: Arrays, smoo
     size = sum(np.abs(sample.gradients[n] * x).sum() for n, x in along.items()) + np.abs(left * slope).sum()
     if not abs((left * slope).sum() - wanted) <= ROUNDING * (1 + size):
         return " does not match backward()"
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
         if smooth and not differences(lambda values: [fn(**values).detach().numpy()], sample, along, products):
             return " does not match differences of the value"
     return ""
@@ -78,7 +78,7 @@ def of_gradients(fn: Callable, sample: Sample, along: Arrays, products: Arrays, 
         return [x.detach().numpy() for x in gradients_at(fn, values, products)]
 
     values = leaves(sample)
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
         try:
             first = gradients_at(fn, values, along, graph=True)
             engine = product(first, list(along.values()), {n: values[n] for n in products})
@@ -118,8 +118,8 @@ def of_gauss_newton(
             calls.append(first)
         return result
 
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
-        with observe(on_op=note), double_precision():
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
+        with observe(on_op=note):
             whole = fn(**values)
         z = calls[number] if number < len(calls) else whole.detach()
         engine = {n: np.zeros(x.shape) for n, x in inputs.items()}
