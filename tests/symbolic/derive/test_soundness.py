@@ -21,6 +21,7 @@ from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
+from tinytensor.symbolic.derive.second import Hessian
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.index_calculus import quotients
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes
@@ -214,6 +215,24 @@ def test_laws_of_symmetric_matrices_are_not_differentiated():
     for wrong in (f"2 * {same}", f"2 * {turned}"):
         assert check(two_squares, hessian={"S": wrong}, **arguments)["S"].verdict != "proved"
     assert hvp(lambda S, x: x @ tt.linalg.solve(S, x), where=positive_definite("S"), S=("N", "N"), x=N)
+
+
+def test_a_cholesky_factor_reads_the_symmetric_part():
+    """Its gradient may be differentiated as it is shown, S⁻¹/2, in symmetric directions; that of a sum with S not."""
+
+    def log_det(S, c):
+        return tt.linalg.cholesky(S).diagonal().log().sum() + c * (S**2).sum()
+
+    same, turned = (f"einsum('{pair}->ijkl', inv(S), inv(S))" for pair in ("ik,jl", "il,jk"))
+    arguments = {"S": ("N", "N"), "where": positive_definite("S")}
+    assert check(log_det, hessian={"S": f"-({same} + {turned}) / 4"}, c=0, **arguments)
+    for wrong in (same, turned):
+        assert check(log_det, hessian={"S": f"-{wrong} / 2"}, c=0, **arguments)["S"].verdict == "refuted"
+    assert Hessian(derive(log_det, c=0, **arguments)).factored
+    assert not Hessian(derive(log_det, c=1, **arguments)).factored
+    noisy = derive(lambda S, s: tt.linalg.cholesky(S + s * tt.eye(len(S))).diagonal().log().sum(), s=(), **arguments)
+    product = hvp(noisy, wrt="S")
+    assert product and product.factored and "chol" not in str(product.products["S"])
 
 
 def squares(ctx, x):

@@ -25,11 +25,9 @@ from tinytensor.symbolic.derive.values import (
     ExtremeMask,
     Group,
     Lines,
-    Value,
     formula_key,
     name_like,
     renamed,
-    value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
@@ -102,7 +100,7 @@ class DerivedLines:
     @property
     def wanted(self) -> list[Name]:
         """The adjoints of the arguments."""
-        return [d(self.trace.arrays[n]) for n, a in self.trace.tensors.items() if a.below is None]
+        return [d(name_of(entry)) for entry in self.trace.parameters.values()]
 
     @property
     def groups(self) -> list[Group]:
@@ -124,19 +122,19 @@ class DerivedLines:
     def facts(self) -> Facts:
         """What a comparison of formulas may use: definitions, products, shares of largest entries."""
         shares = []
-        for array, one in self.trace.lines.constants.items():
-            if isinstance(one, ExtremeMask) and one.function.endswith("_shared"):
-                over = [one.indices[n] for n in one.axes]
-                whole = expanded(one.of, self.forward)
-                equal = same(whole - total(array[one.indices] * whole, *over))
-                shares.append(Share(array[one.indices], equal / total(equal, *over), equal))
+        for array, mask in self.trace.lines.constants.items():
+            if isinstance(mask, ExtremeMask) and mask.function.endswith("_shared"):
+                over = [mask.indices[n] for n in mask.axes]
+                whole = expanded(mask.of, self.forward)
+                equal = same(whole - total(array[mask.indices] * whole, *over))
+                shares.append(Share(array[mask.indices], equal / total(equal, *over), equal))
         return Facts([line for group in self.groups for line in group.lines], self.products, shares)
 
     @property
     def theorem(self) -> Theorem:
         """What is proved: the shown adjoints that are, and that the lines have derivatives."""
         smooth = differentiable(x.right for x in (*self.forward, *self.adjoints.values()))
-        ties = {"tie" for one in self.trace.lines.constants.values() if isinstance(one, ExtremeMask)}
+        ties = {"tie" for mask in self.trace.lines.constants.values() if isinstance(mask, ExtremeMask)}
         return together([*self.trace.domains, *self.theorems, smooth], ties, self.trace.size_conditions)
 
     @cached_property
@@ -198,17 +196,12 @@ def _raw_adjoints(derived: DerivedLines) -> Iterator[Definition]:
 
 def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
     """The same derivation with the result of a line, `name`, as the result of the function."""
-    groups = derived.groups
-    needed, waiting = set(), [name]
-    while waiting:
-        one = waiting.pop()
-        if one not in needed:
-            needed.add(one)
-            waiting += [n for g in groups for x in g.lines if x.name == one for n in names_in(x.right)]
-    kept = [g for g in groups if any(x.name in needed for x in g.lines)]
+    lines = {line.name: line for group in derived.groups for line in group.lines}
+    needed = reachable(lines, [name])
+    kept = [group for group in derived.groups if any(line.name in needed for line in group.lines)]
     traced = copy.copy(derived.trace)
     traced.lines = replace(traced.lines, groups=kept)
-    output = next(x.left for g in kept for x in g.lines if x.name == name)
+    output = lines[name].left
     if isinstance(name, Symbol):  # a number, whose adjoint is 1 otherwise
         raise NotDerivable(f"derive: {name} is a number; a Gauss-Newton product needs an array before the loss")
     part = DerivedLines(traced, output, _program(traced, output))
@@ -235,26 +228,16 @@ def _output(traced: Trace) -> Expr:
         last = None  # whose gradient is also that of later steps
     if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
         return last
-    _, left, at = traced.lines.left("Y" if indices else "loss", value)
+    _, left, indices = traced.lines.left("Y" if indices else "loss", value)
     where = getattr(traced.program.result, "where", "")
-    groups.append(Group([Definition(left, fresh(S(value.entry(*at))))], where=where))
+    groups.append(Group([Definition(left, fresh(S(value.entry(*indices))))], where=where))
     return left
 
 
 def _tidy(traced: Trace, output: Expr) -> Expr:
     """Put in lines that a person would not write; name the result. The entry of the result is given back."""
     groups = traced.lines.groups
-    for group in list(groups):
-        name = group.output.name
-        users = [g for g in groups if any(name in names_in(x.right) for x in g.lines)]
-        if not group.inline or name == name_of(output) or len(users) != 1:
-            continue
-        (user,) = users
-        line, (own,) = user.output, group.lines
-        alone = len(user.lines) == 1 and not user.closed and _occurrences(line.right, name) == 1
-        if alone and _may_inline(line.right, name, group.inline):
-            user.lines[:] = [Definition(line.left, canonical(expanded(line.right, [own])))]
-            groups.remove(group)
+    _put_in_terms(groups, name_of(output))
     for group in groups:
         if len(group.lines) == 1 and not group.closed:
             (line,) = group.lines
@@ -269,6 +252,21 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
         if group.wanted and label(group.output.name) != group.wanted:
             output = _rename(traced.lines, output, group.output.name, traced.lines.unused(group.wanted))
     return _free_names(traced, output)
+
+
+def _put_in_terms(groups: list[Group], output: Name) -> None:
+    """Put in the lines that operations made for one term or argument of another line."""
+    for group in list(groups):
+        name = group.output.name
+        users = [g for g in groups if any(name in names_in(x.right) for x in g.lines)]
+        if not group.inline or name == output or len(users) != 1:
+            continue
+        (user,) = users
+        line = user.output
+        alone = len(user.lines) == 1 and not user.closed and _occurrences(line.right, name) == 1
+        if alone and _may_inline(line.right, name, group.inline):
+            user.lines[:] = [Definition(line.left, canonical(expanded(line.right, group.lines)))]
+            groups.remove(group)
 
 
 def _free_names(traced: Trace, output: Expr) -> Expr:
@@ -307,18 +305,12 @@ def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
 
 
 def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
-    tensors = traced.tensors
-    parameters = []
-    for name, a in tensors.items():
-        array = traced.arrays[name]
-        value = value_of_name(array, Value(a.dims, None))
-        if a.below is None:
-            parameters.append(value.entry(*value.indices()))
-    constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
-    extra = [d(name_of(output))] if isinstance(output, Indexed) else []
-    parameters += [entry for r in recurrences for entry in r.entries]
-    extra += [name for r in recurrences for name in r.adjoints]
-    program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    parameters, constants = [*traced.parameters.values()], [*traced.tables, *traced.lines.constants]
+    constants += [d(name_of(output))] if isinstance(output, Indexed) else []
+    for r in recurrences:
+        parameters += r.entries
+        constants += r.adjoints
+    program = Program(parameters, constants)
     traced.lines.groups.extend(Group([r.definition]) for r in recurrences)
     for group in traced.lines.groups:
         for line in group.lines:
@@ -366,14 +358,14 @@ def _in_factors(derived: DerivedLines) -> dict[Name, Definition]:
     ones = derived.links | ({} if derived.loss is None else {d(derived.loss): S.One})
     forms: dict[Name, Definition] = {}
     for entry in reversed(derived.program.entries):
-        own = name_of(entry)
-        if d(own) not in derived.raw or own in inner:
+        name = name_of(entry)
+        if d(name) not in derived.raw or name in inner:
             continue
-        users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
-        lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
+        users = [(n, g) for n, g in enumerate(derived.groups) if any(name in names_in(x.right) for x in g.lines)]
+        lines = [x for n, g in users if (n, name) not in closed for x in g.lines]
         parts = [adjoint_in_factors(entry, lines, derived.loss)]
-        parts += [closed[n, own].at(entry) for n, _ in users if (n, own) in closed]
-        forms[d(own)] = Definition(d(entry), Add(*parts).xreplace(ones))
+        parts += [closed[n, name].at(entry) for n, _ in users if (n, name) in closed]
+        forms[d(name)] = Definition(d(entry), Add(*parts).xreplace(ones))
     return forms
 
 
@@ -421,7 +413,7 @@ def simplifier_of(derived: DerivedLines) -> Callable[[Expr], Expr]:
             whole = _normal_inside(expr)
             expr = whole if cost(whole) < cost(expr) else expr
         if isinstance(expr, Sum) and names_in(expr) & simple:
-            whole = _normal_inside(expr, lambda one: derived.program.expand(one, simple))
+            whole = _normal_inside(expr, lambda form: derived.program.expand(form, simple))
             return expr if names_in(whole) else whole
         return expr
 
@@ -559,9 +551,9 @@ def _proofs(derived: DerivedLines, raw: dict, forms: dict) -> Iterator[tuple[Def
     for line in (x for n, x in forms.items() if n in raw):
         difference = raw[line.name].at(line.left) - expanded(line.right, helpers)
         ways = [(hidden, ()), (hidden, derived.inner), (hidden, [*derived.forward, *adjoints])]
-        others = [x for n, x in raw.items() if n != line.name]
-        if others and (derived.products or not first_order):  # a form may have used what another line is
-            ways.append((others, [*derived.forward, *adjoints]))
+        without = [x for n, x in raw.items() if n != line.name]
+        if without and (derived.products or not first_order):  # a form may have used what another line is
+            ways.append((without, [*derived.forward, *adjoints]))
         theorem = vanishes((expanded(expanded(difference, a), b) for a, b in ways), derived.facts)
         if theorem is not None and "equality" not in theorem.hypotheses:  # which may hold nowhere, as of x == x.max()
             yield line, theorem

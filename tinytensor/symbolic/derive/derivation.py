@@ -16,26 +16,24 @@ from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_in
 from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, mismatch, samples
-from tinytensor.symbolic.derive.source import Source, check_names, evaluate_at
+from tinytensor.symbolic.derive.source import check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
+    in_time,
     is_up,
     limited,
-    out_of_time,
     rest_of,
     stage,
     stopped,
 )
-from tinytensor.symbolic.derive.values import ExtremeMask, Value, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.numbers import differing_entry
-from tinytensor.symbolic.prove.progress import TooLong
 
 
 class Derivation(Result):
@@ -50,11 +48,10 @@ class Derivation(Result):
         where: Sequence[SizeCondition] = (),
         limit: float | None = None,
         progress: bool | None = None,
-        share: float = 1.0,
-        used: float = 0.0,
+        seconds: float | None = None,
     ):
-        self.limit, self.progress = limit, progress
-        self._rest = rest_of(limit and share * limit, used)  # the seconds for the comparison in numbers
+        """seconds: for the comparison in numbers."""
+        self.limit, self.progress, self._seconds = limit, progress, seconds
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
         recurrences, shown = derived.recurrences, derived.adjoints
@@ -65,9 +62,9 @@ class Derivation(Result):
         self.lines = [Formula(line, self.names, sizes, recurrences) for line in derived.forward]
         self.adjoints = [Formula(line, self.names, sizes, recurrences) for line in shown.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes, recurrences)
-            for n, a in trace.tensors.items()
-            if a.below is None and d(trace.arrays[n]) in derived.adjoints
+            n: Formula(derived.adjoints[d(name_of(entry))], self.names, sizes, recurrences)
+            for n, entry in trace.parameters.items()
+            if d(name_of(entry)) in derived.adjoints
         }
 
     @property
@@ -93,7 +90,7 @@ class Derivation(Result):
     @cached_property
     def _samples(self) -> tuple[list[Sample], str, float]:
         """The samples, whether and where their computation was stopped, and its seconds."""
-        with limited(TimeLimit("derive", self.name, self._rest, self.progress)) as limit:
+        with limited(TimeLimit("derive", self.name, self._seconds, self.progress)) as limit:
             stage("numbers were compared", 80)
             compared = compared_numbers(self.derived.forward)
             points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers(), compared)
@@ -105,16 +102,16 @@ class Derivation(Result):
         Of a number n from 10 on, in a call or in a condition on sizes, n + 1 is tried as a size.
         """
         numbers = [a for term in self.derived.trace.program.terms for a in term.args if type(a) in (int, float)]
-        own = (float(a) for a in numbers if abs(a) < 100)
+        small = (float(a) for a in numbers if abs(a) < 100)
         numbers += [int(n) for c in self.size_conditions for n in (c.left - c.right).atoms(Integer)]
         beyond = (int(abs(a)) + 1 for a in numbers if max(SMALL) < abs(a) < 1000)
-        return list(dict.fromkeys(own))[:8], list(dict.fromkeys(beyond))[:3]
+        return list(dict.fromkeys(small))[:8], list(dict.fromkeys(beyond))[:3]
 
     @property
     def time(self) -> tuple[float | None, str]:
         """The seconds that are left for the comparison, and where the computation of the samples was stopped."""
         _, late, used = self._samples
-        return rest_of(self._rest, used), late
+        return rest_of(self._seconds, used), late
 
     def differs_at(self, sample: Sample) -> tuple[str, bool]:
         """What differs from the function at a point; and is all that differs NaN or infinite by the formulas?"""
@@ -123,18 +120,20 @@ class Derivation(Result):
         if values is None:
             return "the value does not match these formulas", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
-        for name, own in wanted.items():
-            same_shape = values[name].shape == own.shape
-            if not same_shape or differing_entry(own, values[name], size=sample.size) is not None:
+        for name, expected in wanted.items():
+            same_shape = values[name].shape == expected.shape
+            if not same_shape or differing_entry(expected, values[name], size=sample.size) is not None:
                 finite = np.isfinite(values[name])
-                divided = same_shape and differing_entry(own[finite], values[name][finite], size=sample.size) is None
+                divided = (
+                    same_shape and differing_entry(expected[finite], values[name][finite], size=sample.size) is None
+                )
                 what = "the value" if name == "value" else f"the gradient of {name} by backward()"
                 return f"{what} does not match these formulas", divided
         return "", False
 
-    def mismatch(self, one: Sample, name: str, own: np.ndarray) -> str:
+    def mismatch(self, sample: Sample, name: str, by_hand: np.ndarray) -> str:
         """The first entry in which a gradient by hand differs from that of backward() at a point, in words."""
-        return mismatch(one.gradients[name], own, one.size)
+        return mismatch(sample.gradients[name], by_hand, sample.size)
 
     @property
     def loss(self) -> str:
@@ -163,15 +162,14 @@ class Derivation(Result):
         for name, a in trace.tensors.items():
             if a.dims == written[name].dims:
                 continue
-            value = value_of_name(trace.arrays[name], Value(a.dims, None))
-            all_indices, entries = value.indices(), []
-            indices = list(all_indices)
+            entry, entries = trace.entry_of(name), []
+            indices = list(entry.indices)
             for dim in a.dims:
-                own, indices = indices[: len(dim)], indices[len(dim) :]
+                of_dim, indices = indices[: len(dim)], indices[len(dim) :]
                 steps = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
-                number = Add(*[(i - 1) * step for i, step in zip(own, steps, strict=True)]) + 1
+                number = Add(*[(i - 1) * step for i, step in zip(of_dim, steps, strict=True)]) + 1
                 entries += [text(number.xreplace(trace.unnamed_sizes).expand())] if dim else []
-            result.append(f"{text(value.entry(*all_indices))} is entry {', '.join(entries)} of {name}, from 1 on")
+            result.append(f"{text(entry)} is entry {', '.join(entries)} of {name}, from 1 on")
         return result
 
     @cached_property
@@ -181,10 +179,6 @@ class Derivation(Result):
         used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
         inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
-
-    @cached_property
-    def _program(self) -> Source:
-        return (RecurrentSource if self.derived.recurrences else Source)(self.name, self.derived)
 
     def certificate(self, file: str | Path | None = None) -> str:
         """The derivation as a file of Coq, with a theorem for each gradient: its text, which is also written to `file`.
@@ -205,21 +199,18 @@ class Derivation(Result):
             raise NotCertifiable(
                 "certificate: a recurrence has no certificate yet; give the number of steps as a number"
             )
-        if any(isinstance(one, ExtremeMask) for one in trace.lines.constants.values()):
+        if any(isinstance(mask, ExtremeMask) for mask in trace.lines.constants.values()):
             raise NotCertifiable(
                 "certificate: the places of the largest entries are data, and no theorem says where they are; "
                 "leave out what subtracts or takes a maximum, as softmax does by itself"
             )
-        values = {n: value_of_name(trace.arrays[n], Value(a.dims, None)) for n, a in trace.tensors.items()}
-        entries = {n: value.entry(*value.indices()) for n, value in values.items()}
-        parameters = [entries[n] for n, a in trace.tensors.items() if a.below is None]
-        constants = [trace.arrays[n] for n, a in trace.tensors.items() if a.below is not None]
+        parameters = list(trace.parameters.values())
         names = [*map(name_of, parameters), *[line.name for line in self.derived.forward]]
         of = {d(name): name for name in names}
         return CertifiedProgram(
             title=self.name,
             parameters=parameters,
-            constants=[*constants, *trace.lines.constants],
+            constants=[*trace.tables, *trace.lines.constants],
             lines=self.derived.forward,
             gradients={of[n]: line for n, line in self.derived.adjoints.items()},
             output=self.derived.output,
@@ -248,14 +239,10 @@ def derive_within(
     name = "the function" if name == "<lambda>" else name
     TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
     seconds = None if limit is None else SYMBOLS * share * limit
-    with limited(TimeLimit("derive", name, seconds, progress)) as time:
-        try:
-            derived = derive_lines(fn, arguments, conditions)
-        except TooLong:  # before there are any formulas
-            raise TooLong(f"derive: {name}: {out_of_time(limit, stopped(), '')}") from None
-        used = time.used
+    derived, used = in_time("derive", name, seconds, limit, progress, lambda: derive_lines(fn, arguments, conditions))
     derived.trace.lines.notes.update(dict.fromkeys(notes))
-    return Derivation(name, derived, fn, arguments, conditions, limit, progress, share, used)
+    seconds = rest_of(limit and share * limit, used)
+    return Derivation(name, derived, fn, arguments, conditions, limit, progress, seconds)
 
 
 def first_derivatives(

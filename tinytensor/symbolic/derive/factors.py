@@ -25,58 +25,63 @@ MEMORY = 10_000  # expressions whose shorter forms and costs are known
 
 
 def adjoint_in_factors(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = None) -> Expr:
-    """The adjoint of an entry: for each place of its name in the lines, a product under its sums."""
+    """The adjoint of an entry: for each occurrence of its name in the lines, a product under its sums."""
     new = {i: i.fresh() for i in free(entry)}
-    by, terms = entry.xreplace(new), []
+    indices = getattr(entry.xreplace(new), "indices", ())
+    terms = []
     for line in lines:
-        if name_of(entry) not in names_in(line.right):
-            continue
-        own = {i: i.fresh() for i in sorted(free(line.left), key=index_order)}
-        left, right = line.left.xreplace(own), fresh(line.right).xreplace(own)
-        arriving = S.One if line.left == loss else d(left)
-        for product, bound, at in occurrences(right, arriving, list(own.values()), name_of(entry), left, right):
-            terms.append(_at_entry(product, bound, at, getattr(by, "indices", ())))
-    return Add(*terms).xreplace({fresh_one: i for i, fresh_one in new.items()})
+        arriving = S.One if line.left == loss else d(line.left)
+        bound = sorted(free(line.left), key=index_order)
+        for product, over, arguments in occurrences(fresh(line.right), arriving, bound, name_of(entry), line.left):
+            terms.append(_at_entry(product, over, arguments, indices))
+    return Add(*terms).xreplace({fresh_index: i for i, fresh_index in new.items()})
 
 
-def occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Expr, whole: Expr):
-    """(product, its bound indices, the indices of the entry) for each place of the name in a formula."""
+def occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, value: Expr | None = None):
+    """(product, its bound indices, the indices of the entry) for each occurrence of the name in a formula.
+
+    The product is `arriving` times the derivative by the entry. value: a name for the whole formula, in which its
+    derivative may be written: that of exp(x) is exp(x).
+    """
     if name not in names_in(expr):
         return
     if isinstance(expr, Indexed | Symbol):
         yield arriving, bound, getattr(expr, "indices", ())
-        return
-    if isinstance(expr, OfMatrix):
-        at = tuple(Index(letter, n) for letter, n in zip("ab", name.sizes, strict=True))
-        slope = expr.slope(name[at]).xreplace({expr: left} if expr == whole else {})
+    elif isinstance(expr, OfMatrix):
+        indices = tuple(Index(letter, n) for letter, n in zip("ab", name.sizes, strict=True))
+        slope = expr.slope(name[indices]).xreplace({} if value is None else {expr: value})
         for term in Add.make_args(slope):
-            yield Mul(arriving, fresh(term)), [*bound, *at], at
-        return
-    if isinstance(expr, Add):
-        parts = [(term, arriving, bound) for term in expr.args]
-    elif isinstance(expr, Sum):
-        expr = fresh(expr)  # the same sum may stand in `arriving`, as in the derivative of its square
-        parts = [(expr.function, arriving, bound + [limit[0] for limit in expr.limits])]
-    elif isinstance(expr, Mul):
-        parts = []
-        for k, factor in enumerate(expr.args):
-            inner, slope = _of_power(factor)
-            if slope is not None and expr == whole:  # c = s / r: its derivative by r is -c / r
-                parts.append((inner, Mul(arriving, left, slope), bound))
-            else:
-                parts.append((factor, Mul(arriving, *expr.args[:k], *expr.args[k + 1 :]), bound))
-    elif isinstance(expr, Pow) and not expr.exp.is_number:
-        base, power = expr.args
-        value = left if expr == whole else expr
-        parts = [(base, Mul(arriving, power, value, 1 / base), bound), (power, Mul(arriving, value, log(base)), bound)]
-    elif isinstance(expr, Pow):
-        base, power = expr.args
-        parts = [(base, Mul(arriving, power, _one_less(expr, left if expr == whole else None)), bound)]
+            yield Mul(arriving, fresh(term)), [*bound, *indices], indices
     else:
-        value = {expr: left} if expr == whole else {}
-        parts = [(a, Mul(arriving, expr.fdiff(k).xreplace(value)), bound) for k, a in enumerate(expr.args, 1)]
-    for inner, product, indices in parts:
-        yield from occurrences(inner, product, indices, name, left, whole)
+        for inner, product, over in _arguments(expr, arriving, bound, value):
+            yield from occurrences(inner, product, over, name)
+
+
+def _arguments(expr: Expr, arriving: Expr, bound: list[Index], value: Expr | None):
+    """The arguments of a formula, each with what arrives there and the indices of the sums around it."""
+    if isinstance(expr, Add):
+        return [(term, arriving, bound) for term in expr.args]
+    if isinstance(expr, Sum):
+        expr = fresh(expr)  # the same sum may stand in `arriving`, as in the derivative of its square
+        return [(expr.function, arriving, bound + [limit[0] for limit in expr.limits])]
+    if isinstance(expr, Mul):
+        parts = []
+        for k, part in enumerate(expr.args):
+            inner, slope = (part, None) if value is None else _of_power(part)
+            if slope is not None:  # c = s / r: its derivative by r is -c / r
+                parts.append((inner, Mul(arriving, value, slope), bound))
+            else:
+                parts.append((part, Mul(arriving, *expr.args[:k], *expr.args[k + 1 :]), bound))
+        return parts
+    known = expr if value is None else value
+    if isinstance(expr, Pow):
+        base, power = expr.args
+        if power.is_number:
+            return [(base, Mul(arriving, power, _one_less(expr, value)), bound)]
+        by_base, by_power = Mul(arriving, power, known, 1 / base), Mul(arriving, known, log(base))
+        return [(base, by_base, bound), (power, by_power, bound)]
+    slopes = [expr.fdiff(k).xreplace({expr: known}) for k in range(1, len(expr.args) + 1)]
+    return [(a, Mul(arriving, slope), bound) for a, slope in zip(expr.args, slopes, strict=True)]
 
 
 def _of_power(factor: Expr) -> tuple[Expr, Expr | None]:
@@ -96,16 +101,16 @@ def _one_less(expr: Pow, left: Expr | None) -> Expr:
     return left ** ((power - 1) / power) if ((power - 1) / power).is_Integer else left / base
 
 
-def _at_entry(product: Expr, bound: list[Index], at, by) -> Expr:
-    """The product with the indices `by` of the entry in the place of its own indices `at`."""
+def _at_entry(product: Expr, bound: list[Index], indices, wanted) -> Expr:
+    """The product with the `wanted` indices in the place of its own `indices`."""
     bound, change = list(bound), {}
-    for own, wanted in zip(at, by, strict=True):
-        own = S(own).xreplace(change)
-        if isinstance(own, Index) and own in bound and own.size == getattr(wanted, "size", None):
-            change = {k: v.xreplace({own: wanted}) for k, v in change.items()} | {own: wanted}
-            bound.remove(own)
-        elif own != wanted:
-            product *= KroneckerDelta(wanted, own)
+    for index, by in zip(indices, wanted, strict=True):
+        index = S(index).xreplace(change)
+        if isinstance(index, Index) and index in bound and index.size == getattr(by, "size", None):
+            change = {k: v.xreplace({index: by}) for k, v in change.items()} | {index: by}
+            bound.remove(index)
+        elif index != by:
+            product *= KroneckerDelta(by, index)
     return sum_product(product.xreplace(change), bound)
 
 
@@ -160,25 +165,29 @@ def factor(expr: Expr) -> Expr:
     expr = rebuild(expr, factor)
     if not isinstance(expr, Add):
         return expr
-    terms = [term.as_coeff_Mul() for term in expr.args]
-    powers = [powers_of(m) for _, m in terms]
-    common: dict[Expr, Expr] = {}
+    numbers, products = zip(*(term.as_coeff_Mul() for term in expr.args), strict=True)
+    powers = [powers_of(product) for product in products]
+    common = _common_powers(powers)
+    if not common:
+        return _by_deltas(expr)
+    number = abs(numbers[0]) if len(set(map(abs, numbers))) == 1 else S.One
+    number = -number if all(n < 0 for n in numbers) else number
+    terms = [[base ** (e - common.get(base, S.Zero)) for base, e in p.items()] for p in powers]
+    inner = Add(*[Mul(n / number, *term) for n, term in zip(numbers, terms, strict=True)])
+    front = [base**e for base, e in common.items()]
+    return Mul(number, *front, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
+
+
+def _common_powers(powers: list[dict[Expr, Expr]]) -> dict[Expr, Expr]:
+    """The bases that all products have, with the exponent that is nearest to 0; none if its sign differs."""
+    common = {}
     for base in sorted(powers[0], key=str):
         exponents = [p.get(base, S.Zero) for p in powers]
         if base.is_number or not all(e.is_number for e in exponents):
             continue
         if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            common[base] = min(exponents) if exponents[0] > 0 else max(exponents)
-    sizes = {abs(c) for c, _ in terms}
-    number = sizes.pop() if len(sizes) == 1 else S.One
-    if not common:
-        return _by_deltas(expr)
-    if all(c < 0 for c, _ in terms):
-        number = -number
-    rests = [[base ** (e - common.get(base, S.Zero)) for base, e in p.items()] for p in powers]
-    inner = Add(*[Mul(c / number, *rest) for (c, _), rest in zip(terms, rests, strict=True)])
-    front = [base**e for base, e in common.items()]
-    return Mul(number, *front, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
+            common[base] = min(exponents, key=abs)
+    return common
 
 
 def powers_of(product: Expr) -> dict[Expr, Expr]:
@@ -250,9 +259,9 @@ def _matches(product: Expr, line: Definition, keys):
     """The line at the indices of each entry in the product."""
     seen = set()
     for key in keys:
-        for own in sorted(product.atoms(Indexed, Symbol), key=str):
-            if name_of(own) == name_of(key):
-                change = dict(zip(getattr(key, "indices", ()), getattr(own, "indices", ()), strict=True))
+        for entry in sorted(product.atoms(Indexed, Symbol), key=str):
+            if name_of(entry) == name_of(key):
+                change = dict(zip(getattr(key, "indices", ()), getattr(entry, "indices", ()), strict=True))
                 left = line.left.xreplace(change)
                 if left not in seen:
                     seen.add(left)
@@ -263,20 +272,21 @@ def by_name(product: Expr, line: Definition, keys) -> Expr | None:
     """The product with the name of a line in the place of the line's factors, if it has all of them."""
     powers = powers_of(product)
     for left, right in _matches(product, line, keys):
-        number, rest = right.as_coeff_Mul()
-        wanted = [(b, e) for b, e in powers_of(rest).items() if not b.is_number]
+        number, named = right.as_coeff_Mul()
+        wanted = [(b, e) for b, e in powers_of(named).items() if not b.is_number]
         if all(e.is_number and (powers.get(b, S.Zero) / e).is_positive and abs(powers[b]) >= abs(e) for b, e in wanted):
-            return product / rest * left / number
+            return product / named * left / number
     return None
 
 
 def _share(product: Expr, line: Definition, keys) -> Expr | None:
+    """The product with 1 - a Y in the place of b Y, for Y = 1/(a + b)."""
     powers = product.as_powers_dict()
     for left, right in _matches(product, line, [*keys, line.left]):
-        for one, other in (right.base.args, right.base.args[::-1]):
-            needed = [b for b in [left, *other.as_powers_dict()] if not b.is_number]
-            if names_in(other) and all(powers.get(b, S.Zero).is_positive for b in needed):
-                return product / left / other * (1 - one * left)
+        for first, second in (right.base.args, right.base.args[::-1]):
+            needed = [b for b in [left, *second.as_powers_dict()] if not b.is_number]
+            if names_in(second) and all(powers.get(b, S.Zero).is_positive for b in needed):
+                return product / left / second * (1 - first * left)
     return None
 
 

@@ -26,9 +26,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     contract,
     derivative,
     fits,
-    free,
     fresh,
-    index_order,
     normal,
     total,
     with_equal_indices,
@@ -41,27 +39,31 @@ DOT = "\N{COMBINING DOT ABOVE}"
 def dotted(name: Name) -> Name:
     """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
     if isinstance(name, Symbol):
-        own = "𝓛" if name.name == "loss" else name.name
-        return Symbol(normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), real=True)
+        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name), real=True)
     label = f"{name.label}_dot"
-    if name.of is not None:
-        of = name.of.text
-        typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
-        return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
-    own = name.text
-    return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
+    if name.of is None:
+        return Array(label, name.sizes, text=_with_dot(name.text), tex=rf"\dot{{{name_tex(name.text)}}}")
+    of = name.of.text
+    typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
+    return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
+
+
+def _with_dot(text: str) -> str:
+    return normalize("NFC", f"{text[0]}{DOT}{text[1:]}")
 
 
 class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
+    symmetric: the directions of which the symmetric part alone counts.
     """
 
     def __init__(self, shorten: Callable[[Expr], Expr]):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
         self.shorten = shorten
+        self.symmetric: set[Name] = set()
 
     def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
         """Append the derivative of each line that depends on a name that moves; `known` has these names.
@@ -69,13 +71,18 @@ class Moved:
         A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
         """
         for line in lines:
-            plain = plain_moved(line, known)
+            plain = self.in_symmetric_parts(plain_moved(line, known))
             if plain == 0:
                 continue
-            in_factors = moved(line, known)
+            in_factors = self.in_symmetric_parts(moved(line, known))
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
             new = known[line.name] = dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
+
+    def in_symmetric_parts(self, expr: Expr) -> Expr:
+        """The expression with the symmetric part (V + Vᵀ)/2 for each of these directions V."""
+        entries = [e for e in expr.atoms(Indexed) if e.base in self.symmetric]
+        return expr.xreplace({e: (e + e.base[e.indices[::-1]]) / 2 for e in entries})
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
@@ -90,15 +97,12 @@ def moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
 
     That of a line of the function may be written in the line's own value, as exp(x) has it.
     """
-    left = line.left
-    bound = {i: i.fresh() for i in sorted(free(left), key=index_order)}
-    right = fresh(line.right).xreplace(bound)
-    whole = None if line.is_adjoint else right
+    value = None if line.is_adjoint else line.left
     terms = []
-    for name in sorted(names_in(right) & known.keys(), key=str):
-        for product, over, indices in occurrences(right, S.One, [], name, left.xreplace(bound), whole):
+    for name in sorted(names_in(line.right) & known.keys(), key=str):
+        for product, over, indices in occurrences(fresh(line.right), S.One, [], name, value):
             terms.append(close_terms(Mul(product, _entry(known[name], indices)), over))
-    return Add(*terms).xreplace({new: i for i, new in bound.items()})
+    return Add(*terms)
 
 
 def plain_moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
@@ -147,9 +151,7 @@ def contracted(expr: Expr) -> Expr:
     """The expression with each delta of a bound index used."""
     if isinstance(expr, Sum):
         bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
-        inner = contracted(expr.function.xreplace(bound))
-        terms = [close_terms(term, list(bound.values())) for term in _terms_with_deltas(inner, list(bound.values()))]
-        return Add(*terms)
+        return close_terms(contracted(expr.function.xreplace(bound)), list(bound.values()))
     if isinstance(expr, Add | Mul):
         return expr.func(*[contracted(a) for a in expr.args])
     return canonical(expr)
@@ -174,8 +176,8 @@ def with_one_hot(product: Expr, hot: Expr) -> Expr:
 def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
     """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
 
-    def goes(one: Expr, other: Expr, term: Expr) -> bool:
-        return one in by and isinstance(other, Index) and other not in by and bool(fits(other, one.size))
+    def goes(index: Expr, equal: Expr, term: Expr) -> bool:
+        return index in by and isinstance(equal, Index) and equal not in by and bool(fits(equal, index.size))
 
     return with_equal_indices(expr.expand(deep=False) if isinstance(expr, Mul) else expr, goes)
 
@@ -226,12 +228,12 @@ def _common_exponential(expr: Expr) -> Expr:
     if not isinstance(expr, Add) or expr.has(Sum):
         return expr
     forms = [expr]
-    own = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
-    if all(own):
-        rests = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
-        exponents = [Add(*[f.args[0] for f in each]) for each in own]
+    exponentials = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
+    if all(exponentials):
+        factors = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
+        exponents = [Add(*[f.args[0] for f in term]) for term in exponentials]
         for e in sorted(expr.atoms(exp), key=str):
-            inside = [rest * exp(one - e.args[0]) for rest, one in zip(rests, exponents, strict=True)]
+            inside = [front * exp(power - e.args[0]) for front, power in zip(factors, exponents, strict=True)]
             forms.append(e * Add(*inside))
     return min(forms, key=cost)
 
@@ -241,12 +243,12 @@ def _partly_factored(expr: Expr) -> Expr:
     expr = rebuild(expr, _partly_factored)
     while isinstance(expr, Add) and len(expr.args) > 2:
         powers = {term: powers_of(term) for term in expr.args}
-        bases = {b for own in powers.values() for b in own if not b.is_number and not isinstance(b, Size)}
+        bases = {b for term in powers.values() for b in term if not b.is_number and not isinstance(b, Size)}
         forms = [expr]
         for base in sorted(bases, key=str):
-            own = [term for term in expr.args if base in powers[term]]
-            if 1 < len(own) < len(expr.args):
-                forms.append(Add(factor(Add(*own)), *[term for term in expr.args if term not in own]))
+            with_base = [term for term in expr.args if base in powers[term]]
+            if 1 < len(with_base) < len(expr.args):
+                forms.append(Add(factor(Add(*with_base)), *[term for term in expr.args if term not in with_base]))
         best = min(forms, key=lambda form: (cost(form), str(form)))
         if cost(best) >= cost(expr):
             break

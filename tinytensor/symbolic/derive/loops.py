@@ -22,7 +22,7 @@ from tinytensor.symbolic.reading.loops import Loop as ReadLoop
 from tinytensor.symbolic.reading.tensors import Term, terms_of
 
 
-@dataclass
+@dataclass(eq=False)
 class State:
     """What a step takes from the one before; each a name: before[t, ...], out[t, ...], and final[...] after the loop.
 
@@ -37,6 +37,15 @@ class State:
     @property
     def out(self) -> Array:
         return self.group.output.name
+
+    @property
+    def indices(self) -> list[Index]:
+        """Letters for the indices of an entry."""
+        return self.initial.indices([self.before.step])
+
+    def final_at(self, indices: list[Index]) -> Expr:
+        """The entry of the value after the loop."""
+        return value_of_name(self.final, self.initial).entry(*indices)
 
 
 @dataclass
@@ -83,7 +92,7 @@ class LoopLines:
         start = state.start
         if not isinstance(start, Term) and not hasattr(start, "shape"):
             number = self.trace.formula(start)
-            return Value(dims, lambda *at: number)
+            return Value(dims, lambda *indices: number)
         value = self.trace.value(start)
         if value.finite is not None or value.dtype in "ib":
             raise NotDerivable(f"derive{self.loop.where}: a state begins with no finite floats")
@@ -102,7 +111,7 @@ class LoopLines:
             trace.value(*term.args)
         lines.step = None
         masks = list(lines.constants.items())[self.constants :]
-        if any(isinstance(one, ExtremeMask) and one.of.has(loop.step) for _, one in masks):
+        if any(isinstance(mask, ExtremeMask) and mask.of.has(loop.step) for _, mask in masks):
             raise NotDerivable(
                 f"derive{loop.where}: the largest or smallest entry inside of a loop over a size; take it after the "
                 "loop, of all steps at once, or prove() it at one size"
@@ -146,21 +155,21 @@ class LoopLines:
         carried = [a is state.term for a in end.args]
         everywhere = [t for term in self.body for t in terms_of(term.args)] + collected
         everywhere += [s.end for s in self.read.states.values() if s is not state]
-        uses = [sum(t is one for t in everywhere) for one in (state.term, end)]
+        uses = [sum(t is value for t in everywhere) for value in (state.term, end)]
         return carried[0] != any(carried[1:]) and uses == [1, 0]
 
     def _total(self, state: Carried, made: State, value: Value) -> Value | None:
         """The initial value and the sum of what all steps add to it, as a line; None if the carried value is no sum."""
         if not self.is_sum(state):
             return None
-        t, initial, at = self.loop.step, made.initial, made.initial.indices([self.loop.step])
-        term = S(value.entry(*at)) - made.before[tuple(at)]
+        t, initial, letters = self.loop.step, made.initial, made.initial.indices([self.loop.step])
+        term = S(value.entry(*letters)) - made.before[tuple(letters)]
         term = normal(term) if names_in(term) & {made.before} else term
         if names_in(term) & {made.before}:
             return None
 
         def entry(*i):
-            return initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t)
+            return initial.entry(*i) + total(fresh(term).xreplace(dict(zip(letters, i, strict=True))), t)
 
         return self.lines.name(Value(initial.dims, entry), state.name, where=self.loop.where, by_user=True)
 
@@ -185,18 +194,18 @@ def all_steps(loop: Loop, value: Value, state: State | None, where: str) -> Valu
     shift, first = (0, loop.count + 1) if loop.down or state is None else (1, 1)
     n = loop.count + int(state is not None)
 
-    def result(t, *at):
-        return fresh(S(value.entry(*at))).xreplace({loop.step: t})
+    def result(t, *indices):
+        return fresh(S(value.entry(*indices))).xreplace({loop.step: t})
 
-    def entry(i, *at):
+    def entry(i, *indices):
         if fits(i - shift, loop.count):
-            return result(i - shift, *at)
+            return result(i - shift, *indices)
         if not fits(i, n) or state is None:
             raise TypeError(f"{i} stands where an index of 1..{n} belongs")
         if fits(i - 1 + shift, loop.count):
-            return state.before[(i - 1 + shift, *at)]
+            return state.before[(i - 1 + shift, *indices)]
         k = Index("k", loop.count)
-        later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
-        return KroneckerDelta(i, first) * state.initial.entry(*at) + later
+        later = total(KroneckerDelta(i, k + shift) * result(k, *indices), k)
+        return KroneckerDelta(i, first) * state.initial.entry(*indices) + later
 
     return Value(((n,), *value.dims), entry)

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from tinytensor.core.dispatch import state
@@ -32,23 +32,28 @@ def as_function(module: Module, user_arguments: dict[str, object]) -> tuple[Call
         raise NotDerivable(f"derive: {hooked[0]} has a gradient hook, which no formula has; remove it")
 
     def run(**values):
-        own = {id(p): values.pop(names[name]) for name, p in module.named_parameters()}
-        pairs = [pair for p in module.parameters() for pair in zip(p.shape, own[id(p)].shape)]
+        parameters = {id(p): values.pop(names[name]) for name, p in module.named_parameters()}
+        pairs = [pair for p in module.parameters() for pair in zip(p.shape, parameters[id(p)].shape)]
         changed = {old: new for old, new in pairs if old in named}
         if state.reading is not None:  # the module itself is read, so that its changes are seen
-            with _in_place_of_parameters(module, own), _other_sizes(module, changed):
+            with _in_place_of_parameters(module, parameters), _other_sizes(module, changed):
                 return _call(module, values)
-        made = copy.deepcopy(module, own)
+        made = copy.deepcopy(module, parameters)
         with _other_sizes(made, changed):
             return _call(made, values)
 
     run.__name__ = type(module).__name__
     run.forward = module.forward  # whose file is the user's
-    numbers = sorted({size for shape in shapes.values() for size in shape} - set(named))
+    return run, inputs | arguments, _notes(shapes.values(), named)
+
+
+def _notes(shapes: Iterable[tuple[int, ...]], named: dict[int, str]) -> list[str]:
+    """What is assumed about the sizes of a module."""
     notes = [f"each {number} of the module is {name}" for number, name in named.items()]
+    numbers = sorted({size for shape in shapes for size in shape} - set(named))
     if numbers:
         notes.append(f"the module's sizes {', '.join(map(str, numbers))} are these numbers")
-    return run, inputs | arguments, notes
+    return notes
 
 
 def _without_numbers(value, named: dict[int, str]):
@@ -100,9 +105,9 @@ def _other_sizes(module: Module, sizes: dict[int, int]) -> Iterator[None]:
                 changed = tuple(sizes.get(n, n) if isinstance(n, int) else n for n in value)
                 before.append((part.__dict__, name, value, changed))
     try:
-        for own, name, _, changed in before:
-            own[name] = changed
+        for attributes, name, _, changed in before:
+            attributes[name] = changed
         yield
     finally:
-        for own, name, value, _ in before:
-            own[name] = value
+        for attributes, name, value, _ in before:
+            attributes[name] = value

@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.second import (
     JacobianProduct,
     Second,
 )
-from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time
+from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time, rest_of
 
 
 def derive(
@@ -68,7 +68,7 @@ def derive(
     if order == 1 and not jacobian:
         return derive_within(1.0, fn, where, limit, progress, arguments)
     form = Hessian if order == 2 else Jacobian
-    return _from_first("derive", lambda one: form(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("derive", lambda first: form(first, wrt), fn, where, limit, progress, arguments)
 
 
 def _from_first(
@@ -82,7 +82,8 @@ def _from_first(
 ) -> Second:
     start = TimeLimit(command, "", limit, False)
     first = first_derivatives(command, fn, where, limit, progress, arguments)
-    return in_time(command, first.name, limit, start.used, progress, lambda: make(first))
+    result, _ = in_time(command, first.name, rest_of(limit, start.used), limit, progress, lambda: make(first))
+    return result
 
 
 def jvp(
@@ -99,7 +100,7 @@ def jvp(
     fn, where and arguments are those of `derive`; fn may also be its result. wrt: the arguments that move, all unless
     named. The direction of W is written Ẇ; `evaluate` takes it as W_dot.
     """
-    return _from_first("jvp", lambda one: JacobianProduct(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("jvp", lambda first: JacobianProduct(first, wrt), fn, where, limit, progress, arguments)
 
 
 def hvp(
@@ -116,7 +117,7 @@ def hvp(
     The Hessian itself is never formed: this is the form for models with many parameters. The arguments are those of
     `jvp`; the function's result is a number.
     """
-    return _from_first("hvp", lambda one: HessianProduct(one, wrt), fn, where, limit, progress, arguments)
+    return _from_first("hvp", lambda first: HessianProduct(first, wrt), fn, where, limit, progress, arguments)
 
 
 def gauss_newton(
@@ -136,5 +137,5 @@ def gauss_newton(
     The other arguments are those of `hvp`.
     """
     return _from_first(
-        "gauss_newton", lambda one: GaussNewtonProduct(one, of, wrt), fn, where, limit, progress, arguments
+        "gauss_newton", lambda first: GaussNewtonProduct(first, of, wrt), fn, where, limit, progress, arguments
     )

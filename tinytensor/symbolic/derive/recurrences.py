@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from sympy import Add, Expr, Indexed, Symbol
 
 from tinytensor.symbolic.derive.loops import Loop, State
-from tinytensor.symbolic.derive.values import Lines, value_of_name
+from tinytensor.symbolic.derive.values import Lines
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, total
 from tinytensor.symbolic.index_calculus.notation import name_tex
@@ -46,9 +46,8 @@ class Recurrence:
         """The parameters: the states before step t, and the final ones."""
         result = []
         for state in self.states:
-            own = state.initial.indices([self.step])
-            result.append(state.before[(Index("t", self.count), *own)])
-            result.append(value_of_name(state.final, state.initial).entry(*own))
+            indices = state.indices
+            result += [state.before[(Index("t", self.count), *indices)], state.final_at(indices)]
         return result
 
     def position(self, t: Expr, after: bool) -> Expr:
@@ -64,39 +63,39 @@ class Recurrence:
         """link = Σ initial δ_0 + Σ_t Σ out_t δ_t."""
         terms = []
         for state, adjoint in zip(self.states, self.adjoints, strict=True):
-            own = state.initial.indices([self.step])
-            first = Indexed(adjoint, self.at_end(False), *own)  # there are 0 steps or more: a condition of the loop
-            terms.append(total(state.initial.entry(*own) * first, *own))
-            after = adjoint[(self.position(self.step, True), *own)]
-            terms.append(total(state.out[(self.step, *own)] * after, self.step, *own))
+            indices = state.indices
+            first = Indexed(adjoint, self.at_end(False), *indices)  # there are 0 steps or more: a condition of the loop
+            terms.append(total(state.initial.entry(*indices) * first, *indices))
+            after = adjoint[(self.position(self.step, True), *indices)]
+            terms.append(total(state.out[(self.step, *indices)] * after, self.step, *indices))
         return Definition(self.link, Add(*terms))
 
     def lines_of_adjoints(self, adjoints: dict[Name, Definition]) -> dict[Name, Definition]:
         """The adjoints with δ on the left for those of the states."""
         changed = {}
         for state, adjoint in zip(self.states, self.adjoints, strict=True):
-            own = adjoints[d(state.before)]
-            t, *rest = own.left.indices
-            changed[d(state.before)] = Definition(adjoint[(self.position(t, False), *rest)], own.right)
-            own = adjoints[d(state.final)]
-            rest = getattr(own.left, "indices", ())
-            changed[d(state.final)] = Definition(Indexed(adjoint, self.at_end(True), *rest), own.right)
+            line = adjoints[d(state.before)]
+            t, *indices = line.left.indices
+            changed[line.name] = Definition(adjoint[(self.position(t, False), *indices)], line.right)
+            line = adjoints[d(state.final)]
+            indices = getattr(line.left, "indices", ())
+            changed[line.name] = Definition(Indexed(adjoint, self.at_end(True), *indices), line.right)
         return {name: changed.get(name, line) for name, line in adjoints.items()}
 
     def shown(self, expr: Expr) -> Expr:
         """An expression as it is printed: h_(t-1) for the state before step t, and δ_t for what reaches h_t."""
-        shift = 0 if self.down else 1
+        last, back = (1, 1) if self.down else (self.count, -1)
         change = {}
         for state, adjoint in zip(self.states, self.adjoints, strict=True):
             for e in expr.atoms(Indexed):
                 if e.base == state.before:
-                    change[e] = Indexed(state.out, e.indices[0] - 1 + 2 * (1 - shift), *e.indices[1:])
+                    change[e] = Indexed(state.out, e.indices[0] + back, *e.indices[1:])
                 elif e.base == state.final:
-                    change[e] = Indexed(state.out, 1 if self.down else self.count, *e.indices)
+                    change[e] = Indexed(state.out, last, *e.indices)
                 elif e.base == adjoint:
-                    change[e] = Indexed(adjoint, e.indices[0] - shift, *e.indices[1:])
+                    change[e] = Indexed(adjoint, e.indices[0] - (0 if self.down else 1), *e.indices[1:])
             if isinstance(state.final, Symbol):
-                change[state.final] = Indexed(state.out, 1 if self.down else self.count)
+                change[state.final] = Indexed(state.out, last)
         return expr.xreplace(change)
 
 
@@ -112,7 +111,6 @@ def first_values(left: Expr, recurrences: Sequence[Recurrence]) -> list[tuple[Ex
     for r in recurrences:
         for state in r.states:
             if isinstance(left, Indexed) and left.base == state.out:
-                own = left.indices[1:]
-                first = r.count + 1 if r.down else 0
-                return [(Indexed(state.out, first, *own), as_shown(state.initial.entry(*own), recurrences))]
+                indices, first = left.indices[1:], r.count + 1 if r.down else 0
+                return [(Indexed(state.out, first, *indices), as_shown(state.initial.entry(*indices), recurrences))]
     return []

@@ -13,44 +13,40 @@ from sympy import Expr, Indexed, S
 
 from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.recurrences import Recurrence
-from tinytensor.symbolic.derive.values import value_of_name
-from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded
+from tinytensor.symbolic.derive.values import Step
+from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array
 from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 CHOICES = 24  # ways to take the states of one loop for sequences that are tried
 
 
 class Known(NamedTuple):
-    """A sequence of the derivation: a state of a loop of the function, or its adjoint."""
+    """A sequence of the derivation: a state of a loop of the function, or the adjoint of this state."""
 
     recurrence: Recurrence
-    number: int
-    adjoint: bool
+    state: State
+    adjoint: Array | None
 
-    @property
-    def state(self) -> State:
-        return self.recurrence.states[self.number]
-
-    def before(self, t: Expr, own: list) -> Expr:
+    def before(self, t: Expr, indices: list) -> Expr:
         """Its value before step t; the adjoint's steps run the other way."""
-        if self.adjoint:
-            return self.recurrence.adjoints[self.number][(self.recurrence.position(t, True), *own)]
-        return self.state.before[(t, *own)]
+        if self.adjoint is None:
+            return self.state.before[(t, *indices)]
+        return self.adjoint[(self.recurrence.position(t, True), *indices)]
 
-    def final(self, own: list) -> Expr:
+    def final(self, indices: list) -> Expr:
         """Its value after the last step."""
-        if self.adjoint:
-            return Indexed(self.recurrence.adjoints[self.number], self.recurrence.at_end(False), *own)
-        return value_of_name(self.state.final, self.state.initial).entry(*own)
+        if self.adjoint is None:
+            return self.state.final_at(indices)
+        return Indexed(self.adjoint, self.recurrence.at_end(False), *indices)
 
-    def first_and_after(self, derived, t: Expr, own: list) -> tuple[Expr, Expr]:
+    def first_and_after(self, derived, t: Expr, indices: list) -> tuple[Expr, Expr]:
         """Its first value, and its value after step t, in the names of the function."""
-        if not self.adjoint:
-            return S(self.state.initial.entry(*own)), self.state.out[(t, *own)]
+        if self.adjoint is None:
+            return S(self.state.initial.entry(*indices)), self.state.out[(t, *indices)]
         lines = list(derived.adjoints.values())
-        last = value_of_name(self.state.final, self.state.initial).entry(*own)
-        pairs = (d(self.state.final), d(last)), (d(self.state.before), d(self.state.before)[(t, *own)])
-        first, after = (expanded(derived.adjoints[name].at(entry), lines) for name, entry in pairs)
+        entries = d(self.state.final_at(indices)), d(self.state.before)[(t, *indices)]
+        first, after = (expanded(derived.adjoints[name_of(entry)].at(entry), lines) for entry in entries)
         return first, after
 
 
@@ -67,45 +63,44 @@ def states_as_known(
     for loop in loops:
         for choice in itertools.islice(_choices(derived, loop), CHOICES):
             more = [*definitions, *_definitions(loop, choice)]
-            known = [_is_known(derived, loop, s, k, [*more, *lines], rename) for s, k in zip(loop.states, choice)]
-            if None not in known:
-                definitions, hypotheses = more, hypotheses.union(*known)
+            pairs = zip(loop.states, choice, strict=True)
+            conditions = [_conditions(derived, loop.step, *pair, [*more, *lines], rename) for pair in pairs]
+            if None not in conditions:
+                definitions, hypotheses = more, hypotheses.union(*conditions)
                 break
     return definitions, hypotheses
 
 
 def _choices(derived, loop: Loop) -> Iterator[tuple[Known, ...]]:
     """Sequences for the states of a loop, with as many steps and the same shapes."""
-    options = []
-    for state in loop.states:
-        own = []
-        for r in derived.recurrences:
-            for number, other in enumerate(r.states):
-                if r.count == loop.count and other.out.sizes == state.out.sizes:
-                    own.append(Known(r, number, r.down != loop.down))
-        options.append(own)
+    options: list[list[Known]] = [[] for _ in loop.states]
+    for r in (r for r in derived.recurrences if r.count == loop.count):
+        for known, adjoint in zip(r.states, r.adjoints, strict=True):
+            for state, fitting in zip(loop.states, options, strict=True):
+                if known.out.sizes == state.out.sizes:
+                    fitting.append(Known(r, known, adjoint if r.down != loop.down else None))
     return (choice for choice in itertools.product(*options) if choice and len(set(choice)) == len(choice))
 
 
 def _definitions(loop: Loop, choice: tuple[Known, ...]) -> list[Definition]:
     result = []
     for state, known in zip(loop.states, choice, strict=True):
-        own = state.initial.indices([loop.step])
-        result.append(Definition(state.before[(loop.step, *own)], known.before(loop.step, own)))
-        result.append(Definition(value_of_name(state.final, state.initial).entry(*own), known.final(own)))
+        indices = state.indices
+        result.append(Definition(state.before[(loop.step, *indices)], known.before(loop.step, indices)))
+        result.append(Definition(state.final_at(indices), known.final(indices)))
     return result
 
 
-def _is_known(
-    derived, loop: Loop, state: State, known: Known, lines: list[Definition], rename: Callable
+def _conditions(
+    derived, step: Step, state: State, known: Known, lines: list[Definition], rename: Callable
 ) -> set[str] | None:
     """The conditions on values under which the first value and a step by hand are those of the sequence, or None."""
     hypotheses: set[str] = set()
-    own = state.initial.indices([loop.step])
-    by_hand = S(state.initial.entry(*own)), state.out[(loop.step, *own)]
+    indices = state.indices
+    by_hand = S(state.initial.entry(*indices)), state.out[(step, *indices)]
     try:
-        for one, other in zip(by_hand, known.first_and_after(derived, loop.step, own), strict=True):
-            difference = expanded(rename(expanded(one, lines)) - other, derived.forward)
+        for hand, derivative in zip(by_hand, known.first_and_after(derived, step, indices), strict=True):
+            difference = expanded(rename(expanded(hand, lines)) - derivative, derived.forward)
             theorem = vanishes([difference], derived.facts)
             if theorem is None or "equality" in theorem.hypotheses:
                 return None

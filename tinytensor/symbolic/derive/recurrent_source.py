@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from sympy import Expr, Indexed, S, Symbol
 
+from tinytensor.symbolic.derive.adjoints import reachable
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, Index
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -34,9 +35,9 @@ class RecurrentSource(Source):
             adjoints = r.lines_of_adjoints(adjoints)
         return [*self.derived.forward, *adjoints.values()]
 
-    def code_name(self, name: Name) -> str:
-        """The code of an array or a symbol; what stands at one step of a loop is its own code."""
-        return label(name) if isinstance(name, _AtStep | _SymbolAtStep) else self.identifier(name)
+    def identifier(self, name: Name | Size) -> str:
+        """The name in code; what stands at one step of a loop is its own code."""
+        return label(name) if isinstance(name, _AtStep | _SymbolAtStep) else super().identifier(name)
 
     # ------------------------------------------------------------------------------------------------ one step
 
@@ -51,18 +52,18 @@ class RecurrentSource(Source):
                     "derive: a table of indices is read inside of a loop over a size; read it before the loop, for all "
                     "steps at once"
                 )
-            key, rest, sizes = [], [], []
+            key, indices, sizes = [], [], []
             for i, n in zip(e.indices, e.base.sizes, strict=True):
                 if S(i).has(step):
                     key.append(self._number(S(i).xreplace({step: step + 1}) - 1, step))
                 else:
                     key.append(":")
-                    rest.append(i)
+                    indices.append(i)
                     sizes.append(n)
             while key[-1] == ":":
                 key.pop()
-            code = f"{self.code_name(e.base)}[{', '.join(key)}]"
-            change[e] = _AtStep(code, tuple(sizes))[tuple(rest)] if rest else _SymbolAtStep(code, real=True)
+            code = f"{self.identifier(e.base)}[{', '.join(key)}]"
+            change[e] = _AtStep(code, tuple(sizes))[tuple(indices)] if indices else _SymbolAtStep(code, real=True)
         expr = expr.xreplace(change)
         return expr.xreplace({step: _SymbolAtStep(f"({step.name} + 1)", integer=True, positive=True)})
 
@@ -70,9 +71,9 @@ class RecurrentSource(Source):
         name = _SymbolAtStep(step.name, integer=True, positive=True)
         return self.printer.number(S(expr).expand().xreplace({step: name})).text
 
-    def _line_at_step(self, one: Definition, step: Index) -> str:
+    def _line_at_step(self, line: Definition, step: Index) -> str:
         """The line at one step: h[t] = ..."""
-        left, right = (self.at_step(e, step) for e in (one.left, one.right))
+        left, right = (self.at_step(e, step) for e in (line.left, line.right))
         axes = left.indices if isinstance(left, Indexed) else ()
         return f"{left.base.label if axes else left} = {self.printer.whole(right, axes)}"
 
@@ -99,24 +100,24 @@ class RecurrentSource(Source):
             waiting = [x for x in waiting if x not in (inside or [first])]
         return code
 
-    def _forward_loop(self, loop: Recurrence, own: list[Definition]) -> list[str]:
+    def _forward_loop(self, loop: Recurrence, inside: list[Definition]) -> list[str]:
         n = self.printer.number(loop.count).text
-        lines = [self._empty(self.identifier(x.name), x.name.sizes) for x in own]
+        lines = [self._empty(self.identifier(x.name), x.name.sizes) for x in inside]
         for state in loop.states:
             name = self.identifier(state.before)
             lines.append(self._empty(name, (loop.count + 1, *state.before.sizes[1:])))
-            indices = state.initial.indices([loop.step])
+            indices = state.indices
             first = self.printer.whole(S(state.initial.entry(*indices)), tuple(indices))
             lines.append(f"{name}[{n if loop.down else 0}] = {first}")
         lines.append(f"for {loop.step.name} in {f'reversed(range({n}))' if loop.down else f'range({n})'}:")
         t = loop.step.name
-        changed = {state.before: state.before for state in loop.states}
-        for one in own:
-            right = one.right
+        states = {state.before for state in loop.states}
+        for line in inside:
+            right = line.right
             if loop.down:  # the array of the code has the state before step t at t + 1
-                at = {e for e in right.atoms(Indexed) if e.base in changed}
-                right = right.xreplace({e: Indexed(e.base, e.indices[0] + 1, *e.indices[1:]) for e in at})
-            lines.append("    " + self._line_at_step(Definition(one.left, right), loop.step))
+                entries = {e for e in right.atoms(Indexed) if e.base in states}
+                right = right.xreplace({e: Indexed(e.base, e.indices[0] + 1, *e.indices[1:]) for e in entries})
+            lines.append("    " + self._line_at_step(Definition(line.left, right), loop.step))
         for state in loop.states:
             after = t if loop.down else f"{t} + 1"
             lines.append(f"    {self.identifier(state.before)}[{after}] = {self.identifier(state.out)}[{t}]")
@@ -134,12 +135,12 @@ class RecurrentSource(Source):
         names = {x.name for x in waiting}
         done: set[Name] = set()
 
-        def ready(one: Definition, besides: Iterable[Name] = ()) -> bool:
-            return not ((names_in(one.right) & names) - done - {*besides})
+        def ready(line: Definition, besides: Iterable[Name] = ()) -> bool:
+            return not ((names_in(line.right) & names) - done - {*besides})
 
         while waiting:
-            own = {a for r in loops for a in r.adjoints}
-            now = [x for x in waiting if x.name not in own and ready(x)]
+            of_states = {a for r in loops for a in r.adjoints}
+            now = [x for x in waiting if x.name not in of_states and ready(x)]
             if now:
                 code += self._whole_line(now[0])
                 done.add(now[0].name)
@@ -176,14 +177,10 @@ class RecurrentSource(Source):
 
 def _in_order(loop: Recurrence, waiting: list[Definition], steps: list[Definition], ready) -> list[Definition]:
     """The lines that lead to those of the states' adjoints, each after those that it uses."""
-    needed, queue, result = set(), list(steps), []
-    while queue:
-        read = names_in(queue.pop().right)
-        new = [x for x in waiting if x.name in read and x.name not in needed.union(loop.adjoints)]
-        needed.update(x.name for x in new)
-        queue += new
-    left = [x for x in waiting if x.name in needed]
     known: set[Name] = set(loop.adjoints)
+    lines = {x.name: x for x in waiting if x.name not in known}
+    left = list(reachable(lines, [n for x in steps for n in names_in(x.right)]).values())
+    result: list[Definition] = []
     while left:
         line = next((x for x in left if ready(x, known) and _has_steps(x, loop)), None)
         if line is None:
@@ -194,6 +191,6 @@ def _in_order(loop: Recurrence, waiting: list[Definition], steps: list[Definitio
     return result
 
 
-def _has_steps(one: Definition, loop: Recurrence) -> bool:
+def _has_steps(line: Definition, loop: Recurrence) -> bool:
     """Has the line an entry for each step of the loop?"""
-    return isinstance(one.left, Indexed) and getattr(one.left.indices[0], "size", 0) == loop.count
+    return isinstance(line.left, Indexed) and getattr(line.left.indices[0], "size", 0) == loop.count

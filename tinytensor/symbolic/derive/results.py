@@ -1,6 +1,6 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -11,6 +11,7 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
@@ -90,15 +91,17 @@ class Block(Formula):
         self.of, self.by, self.pattern = of, by, pattern
 
     def __str__(self) -> str:
-        left = self.pattern[0].format(text(self.of, self.names), text(self.by, self.names))
-        return f"{left} = {text(self.right, self.names)}"
+        return self._written(text, self.pattern[0])
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        left = self.pattern[1].format(tex(self.of, self.names), tex(self.by, self.names))
-        return f"{left} = {tex(self.right, self.names)}"
+        return self._written(tex, self.pattern[1])
+
+    def _written(self, write: Callable[..., str], pattern: str) -> str:
+        of, by, right = (write(e, self.names) for e in (self.of, self.by, self.right))
+        return f"{pattern.format(of, by)} = {right}"
 
     @property
     def is_matrix(self) -> bool:
@@ -126,10 +129,10 @@ class BlockMatrices(Matrices):
                 if isinstance(spread, Add) and not over:
                     return self.of(spread, rows, columns)
             return super().product(inside, over, rows, columns)
-        rest = (inside / deltas[0]).xreplace({columns: rows})
-        if not free(rest):
-            return self.scale_by(self.delta(deltas[0], rows, columns), rest)
-        vector = self.broadcast_to(super().product(rest, over, rows, None), rows, None)
+        entry = (inside / deltas[0]).xreplace({columns: rows})
+        if not free(entry):
+            return self.scale_by(self.delta(deltas[0], rows, columns), entry)
+        vector = self.broadcast_to(super().product(entry, over, rows, None), rows, None)
         return DIAGONAL(vector, axes=(rows, columns))
 
     def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
@@ -180,7 +183,9 @@ class Result(Typeset):
     title: str  # what stands above the derivatives
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
-    _program: Source
+    contents = "The value and the gradients"  # of the program
+    directions: Mapping[str, Name] = {}  # of a product: the name of the direction for each argument
+    between: Sequence[Definition] = ()  # lines that `gradients` use, besides those of the derivation
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -253,8 +258,8 @@ class Result(Typeset):
     def refused(self) -> str:
         """The sizes that the function itself refuses, of those that were tried."""
         first = self.derivation
-        own = [s for s in first.samples if all(c.holds(s.at) for c in self.size_conditions)]
-        return refused_sizes(own, first.symbols)
+        within = [s for s in first.samples if all(c.holds(s.at) for c in self.size_conditions)]
+        return refused_sizes(within, first.symbols)
 
     # ------------------------------------------------------------------------------------------------ numbers
 
@@ -280,20 +285,20 @@ class Result(Typeset):
             differs = compared.example or ("" if compared.tried() or is_up() else self._never())
             return differs, compared.needed, late or (stopped() if is_up() else ""), len(compared.agreed)
 
-    def _difference(self, one: Sample) -> tuple[str | None, set[str]]:
+    def _difference(self, sample: Sample) -> tuple[str | None, set[str]]:
         """What differs from the function at a point, for `compare`."""
-        edges = set(one.edges - {"equality"})
-        differs, divided = self.differs_at(one)
-        if differs is None or (divided and one.far):
+        edges = set(sample.edges - {"equality"})
+        differs, divided = self.differs_at(sample)
+        if differs is None or (divided and sample.far):
             return None, edges
         if not differs:
             return "", edges
         edges |= {"denominator"} if divided and self._divides else set()
-        return f"{differs} at {format_sizes(one.at) or 'this function'}", edges
+        return f"{differs} at {format_sizes(sample.at) or 'this function'}", edges
 
     def _never(self) -> str:
         """Why no point counts as one at which the formulas hold."""
-        met = {key for one in filter(self.inside, self.samples) for key in one.edges}
+        met = {key for sample in filter(self.inside, self.samples) for key in sample.edges}
         if failing := [words for key, words in VALUES.items() if key in met]:
             return f"at no point that was tried are all conditions met, such as: {' and '.join(failing)}"
         if self.size_conditions and not any(all(c.holds(s.at) for c in self.size_conditions) for s in self.samples):
@@ -315,6 +320,17 @@ class Result(Typeset):
         return self.derived.trace.lines.signs.divides(*lines)
 
     # ------------------------------------------------------------------------------------------------ the program
+
+    @cached_property
+    def _program(self) -> Source:
+        lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
+        form = RecurrentSource if self.derived.recurrences else Source
+        return form(self.name, self.derived, lines, self.contents, self.directions, self.between)
+
+    @property
+    def results(self) -> Mapping[Key, Formula]:
+        """What the program gives besides the value."""
+        return self.gradients
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the derivatives."""
@@ -350,7 +366,7 @@ class Result(Typeset):
     # ------------------------------------------------------------------------------------------------ in print
 
     def __str__(self) -> str:
-        forward = [f"    {one}" for one in self.derivation.entries_apart()]
+        forward = [f"    {entry}" for entry in self.derivation.entries_apart()]
         forward = "\n".join([*forward, *self._two_columns(self.lines)])
         below = "\n".join(row for group in self.groups for row in self._two_columns(group))
         return f"{self.name}:\n{forward}\n\n{self.title}\n{below}\n\n{self.verdict}"
@@ -365,38 +381,39 @@ class Result(Typeset):
         )
         return [f"    {x!s:<{width}}    {form}" if form else f"    {x}" for x, form in zip(lines, forms, strict=True)]
 
-    def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
+    def _matrix_form(self, line: Formula) -> tuple[str, str] | None:
         """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
-        name, form = name_of(one.left), self.in_matrices(one)
+        name, form = name_of(line.left), self.in_matrices(line)
         if name in self.short_names and form is None:
-            short, whole = (Matrices(self.names, n).entry(one.left) for n in (self.short_names, None))
-            return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
-        if form is None or not (one.right.has(Sum, MatrixEntry) or isinstance(one, Block) or name in self.short_names):
+            return self._left_in_matrices(line)
+        if form is None or not (
+            line.right.has(Sum, MatrixEntry) or isinstance(line, Block) or name in self.short_names
+        ):
             return None
         return str(form), form.latex()
 
-    def in_matrices(self, one: Formula) -> MatrixFormula | None:
+    def in_matrices(self, line: Formula) -> MatrixFormula | None:
         """A line in matrix notation; None if it has no such form."""
-        of_states = {array for r in one.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
-        if one.recurrences and (one.shown != (one.left, one.right) or name_of(one.left) in of_states):
+        of_states = {array for r in line.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
+        if line.recurrences and (line.shown != (line.left, line.right) or name_of(line.left) in of_states):
             return None
-        short = self.short_names
-        block = isinstance(one, Block)
-        if block and (one.right == 0 or not one.is_matrix):
+        block = isinstance(line, Block)
+        if block and (line.right == 0 or not line.is_matrix):
             return None
-        matrices, name = (BlockMatrices if block else Matrices)(self.names, short), name_of(one.left)
-        right = matrices.form(one.left, one.right)
-        if right is None:
-            return None
-        if block:
-            return MatrixFormula(one, *one.left_in_matrices, right)
-        if not isinstance(name, Array):
-            return MatrixFormula(one, text(one.left, self.names), tex(one.left, self.names), right)
-        left = matrices.entry(one.left)
-        if name not in short:
-            return MatrixFormula(one, left.text, left.tex, right)
-        whole = Matrices(self.names).entry(one.left)
-        return MatrixFormula(one, f"{left.text} = {whole.text}", f"{left.tex} = {whole.tex}", right)
+        right = (BlockMatrices if block else Matrices)(self.names, self.short_names).form(line.left, line.right)
+        return None if right is None else MatrixFormula(line, *self._left_in_matrices(line), right)
+
+    def _left_in_matrices(self, line: Formula) -> tuple[str, str]:
+        """The left side in matrix notation, as text and as LaTeX: of a gradient with a short name, G = ∂𝓛/∂A."""
+        if isinstance(line, Block):
+            return line.left_in_matrices
+        if not isinstance(name_of(line.left), Array):
+            return text(line.left, self.names), tex(line.left, self.names)
+        whole = Matrices(self.names).entry(line.left)
+        if name_of(line.left) not in self.short_names:
+            return whole.text, whole.tex
+        short = Matrices(self.names, self.short_names).entry(line.left)
+        return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
 
     def matrix(self) -> list[MatrixFormula]:
         """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
@@ -405,7 +422,7 @@ class Result(Typeset):
         index_calculus/matrices.py writes the forms.
         """
         forms = (self.in_matrices(line) for group in (self.lines, *self.groups) for line in group)
-        return [one for one in forms if one is not None]
+        return [form for form in forms if form is not None]
 
     def latex(self) -> str:
         """All lines as LaTeX, one below the other."""
@@ -416,16 +433,16 @@ class Result(Typeset):
         """The derivation in a notebook: the lines, typeset, with their matrix forms beside them."""
         first, *below = map(self._rows, (self.lines, *self.groups))
         proved = f"<p><b>{escape(self.verdict)}</b></p>"
-        assumed = "".join(f"<li>{sentence(one)}</li>" for one in self.assumptions)
+        assumed = "".join(f"<li>{sentence(assumption)}</li>" for assumption in self.assumptions)
         more = f"<details><summary>assumptions</summary><ul>{assumed}</ul></details>"
         return shown(f"<p>{escape(self.name)}</p>", first, f"<p>{escape(self.title)}</p>", *below, proved, more)
 
     def _rows(self, lines: list[Formula]) -> str | None:
         """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""
         rows = []
-        for one in lines:
-            beside = self._matrix_form(one)
-            cells = [formula(one.latex()), formula(beside[1]) if beside else ""]
+        for line in lines:
+            beside = self._matrix_form(line)
+            cells = [formula(line.latex()), formula(beside[1]) if beside else ""]
             if None in cells:
                 return None
             rows.append(f"<tr><td>{cells[0]}</td><td>{cells[1]}</td></tr>")

@@ -17,11 +17,11 @@ All are compared in numbers with the engine, and with differences, as products w
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Symbol
+from sympy import Add, Expr, Indexed, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
@@ -37,12 +37,12 @@ from tinytensor.symbolic.derive.forward_mode import (
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
 from tinytensor.symbolic.derive.samples import Sample, mismatch
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
-from tinytensor.symbolic.derive.source import Source, evaluate_at
-from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
+from tinytensor.symbolic.derive.source import evaluate_at
+from tinytensor.symbolic.derive.values import as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, total
+from tinytensor.symbolic.index_calculus.formulas import Array, free, total
 from tinytensor.symbolic.index_calculus.functions import detach
-from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
+from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, OfMatrix, SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -59,6 +59,7 @@ class Second(Result):
 
     about = ""
     of_gradients = True  # are these derivatives of the gradients, or of the value?
+    with_gradients = False  # are the gradients shown, and computed, too?
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
         self.derivation, self.derived = derivation, derivation.derived
@@ -81,8 +82,6 @@ class Second(Result):
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
         self.output = name_of(self.derived.output)
-        self.directions: dict[str, Name] = {}
-        self.between: list[Definition] = []  # lines of the program before those of `gradients`
         self.gradients: dict[Key, Formula] = {}
         self.derive()
 
@@ -102,18 +101,45 @@ class Second(Result):
 
     def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
-        adjoints = self.differentiable
+        adjoints = self.differentiable(known)
         lines = {n: adjoints[d(self.arrays[n])] for n in self.wrt}
         first = [(adjoints[d(array)], direction) for array, direction in known.items()]
-        by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
+        by_gradients = [total(x.right * entry_like(x.left, by), *getattr(x.left, "indices", ())) for x, by in first]
+        moved.symmetric = {known[array] for array in self.factored if array in known}
         moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
         moved.move(reachable(adjoints, [x.name for x in lines.values()]).values(), known)
         return {n: moved.result(line, known) for n, line in lines.items()}
 
     @cached_property
-    def differentiable(self) -> dict[Name, Definition]:
-        """The adjoints in forms that may be differentiated: not those that are equal at symmetric matrices alone."""
-        if not any(isinstance(array, SymmetricArray) for array in self.arrays.values()):
+    def factored(self) -> set[Array]:
+        """The symmetric matrices S of which the function reads the Cholesky factor alone, also that of c S + B.
+
+        chol(S) is that of (S + Sᵀ)/2, so that the gradient in a direction V changes as in (V + Vᵀ)/2: along this one S
+        stays symmetric, and what is equal at symmetric matrices has equal derivatives.
+        """
+        symmetric = (array for array in self.arrays.values() if isinstance(array, SymmetricArray))
+        return {array for array in symmetric if self._is_factored(array)}
+
+    def _is_factored(self, array: Array) -> bool:
+        """Does the function read the Cholesky factor of an array alone, perhaps of c S + B for the array S?"""
+        for line in self.derived.forward:
+            right = line.right.xreplace({e: S.One for e in line.right.atoms(OfMatrix) if e.matrix.has(Cholesky(array))})
+            if array not in names_in(right):
+                continue
+            if not isinstance(line.left, Indexed) or line.name.sizes != array.sizes:
+                return False
+            number = right.coeff(array[line.left.indices])
+            remainder = right - number * array[line.left.indices]
+            if free(number) or array in names_in(number) | names_in(remainder) or not self._is_factored(line.name):
+                return False
+        return True
+
+    def differentiable(self, directions: Iterable[Name]) -> dict[Name, Definition]:
+        """The adjoints in forms that may be differentiated by these arguments, whose equality holds along the way.
+
+        Those of a gradient may be equal at symmetric matrices alone.
+        """
+        if not any(isinstance(name, SymmetricArray) and name not in self.factored for name in directions):
             return self.derived.adjoints
         raw = list(self.derived.raw.values())
         return {x.name: Definition(x.left, expanded(x.right, raw)) for x in raw}
@@ -150,11 +176,23 @@ class Second(Result):
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
         along = self.direction_at(sample, self.wrt)
-        own = self.product_at(sample, along)
-        if own is None:
-            return "the formulas have no value", False
-        differs = self.compare(sample, along, own, self.is_smooth(sample))
-        return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in own.values())
+        inside = {n: self._with_symmetry(n, x) for n, x in along.items()}  # where differences are taken
+        directions = [along] if all(inside[n] is x for n, x in along.items()) else [along, inside]
+        for direction in directions:
+            products = self.product_at(sample, direction)
+            if products is None:
+                return "the formulas have no value", False
+            smooth = direction is directions[-1] and self.is_smooth(sample)
+            differs = self.compare(sample, direction, products, smooth)
+            if differs:
+                break
+        return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in products.values())
+
+    def _with_symmetry(self, name: str, direction: np.ndarray) -> np.ndarray:
+        """A direction along which a symmetric matrix that is factored stays symmetric: its lower triangle is read."""
+        has_factor = any(line.right.has(Cholesky) for line in self.derived.forward)
+        is_symmetric = has_factor and isinstance(self.arrays[name], SymmetricArray)
+        return (direction + direction.T) / 2 if is_symmetric else direction
 
     def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
         """A random direction at a point."""
@@ -170,16 +208,17 @@ class Second(Result):
         floats = [x.detach().numpy() for x in sample.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
         return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in floats)
 
-    # ------------------------------------------------------------------------------------------------ the program
-
-    with_gradients = False
-
-    @cached_property
-    def _program(self) -> Source:
-        more = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.gradients.items()}
-        return Source(self.name, self.derived, more, self.with_gradients, self.directions, self.between)
-
     # ------------------------------------------------------------------------------------------------ in print
+
+    @property
+    def title(self) -> str:
+        """What stands above the lines."""
+        return self.derivation.title
+
+    @property
+    def results(self) -> dict[Key, Formula]:
+        """What the program gives besides the value."""
+        return self.derivation.gradients | self.gradients if self.with_gradients else self.gradients
 
     @property
     def shown_blocks(self) -> list[Formula]:
@@ -189,8 +228,9 @@ class Second(Result):
     @property
     def adjoints(self) -> list[Formula]:
         """The gradients that the lines use, those by the arguments of a Hessian, and those that they use in turn."""
-        own = [d(self.arrays[n]) for n in self.wrt] if self.with_gradients else []
-        used = reachable(self.derived.adjoints, [*own, *(n for x in self.shown_blocks for n in names_in(x.right))])
+        wanted = [d(self.arrays[n]) for n in self.wrt] if self.with_gradients else []
+        wanted += [n for x in self.shown_blocks for n in names_in(x.right)]
+        used = reachable(self.derived.adjoints, wanted)
         pairs = zip(self.derivation.adjoints, self.derived.adjoints, strict=True)
         return [formula for formula, name in pairs if name in used]
 
@@ -226,11 +266,6 @@ class Blocks(Second):
         (line,) = self.in_forms(raw, form, raw).values()
         self.gradients[block] = Block(line, of, by, self.pattern, self.names)
 
-    def entry_of(self, name: str, used: Sequence = ()) -> Expr:
-        """An entry of an argument, with letters for its indices that are not used."""
-        at = Value(self.derived.trace.tensors[name].dims, None).indices(used)
-        return self.arrays[name][tuple(at)] if at else self.arrays[name]
-
     @property
     def blocks(self) -> dict[tuple[str, str], Block]:
         """The formula of each block, by its two names."""
@@ -249,8 +284,8 @@ class Blocks(Second):
 
     def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
         """An entry of a block, and its formula in names of the function alone."""
-        one = self.blocks[block]
-        return one.left, expanded(one.right, list(self.derived.adjoints.values()))
+        formula = self.blocks[block]
+        return formula.left, expanded(formula.right, list(self.derived.adjoints.values()))
 
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
@@ -259,13 +294,13 @@ class Blocks(Second):
     @property
     def samples(self) -> list[Sample]:
         """The points at which no block is too large."""
-        return [one for one in self.derivation.samples if self._is_small(one)]
+        return [sample for sample in self.derivation.samples if self._is_small(sample)]
 
-    def _is_small(self, one: Sample) -> bool:
-        return all(np.prod(self._shape_at(one, block), dtype=float) <= ENTRIES for block in self.blocks)
+    def _is_small(self, sample: Sample) -> bool:
+        return all(np.prod(self._shape_at(sample, block), dtype=float) <= ENTRIES for block in self.blocks)
 
-    def _shape_at(self, one: Sample, block: tuple[str, str]) -> tuple[int, ...]:
-        parts = (one.inputs[n].shape if n in self.arrays else np.shape(one.value) for n in block)
+    def _shape_at(self, sample: Sample, block: tuple[str, str]) -> tuple[int, ...]:
+        parts = (sample.inputs[n].shape if n in self.arrays else np.shape(sample.value) for n in block)
         return tuple(itertools.chain(*parts))
 
     def product_at(self, sample: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
@@ -274,23 +309,23 @@ class Blocks(Second):
         if values is None:
             return None
         products: dict[str, np.ndarray] = {}
-        for first, other in self.blocks:
-            product = np.tensordot(values[first, other], along[other], along[other].ndim)
+        for first, second in self.blocks:
+            product = np.tensordot(values[first, second], along[second], along[second].ndim)
             products[first] = products.get(first, 0) + product
         return products
 
-    def mismatch(self, one: Sample, block: tuple[str, str], own: np.ndarray) -> str:
+    def mismatch(self, sample: Sample, block: tuple[str, str], by_hand: np.ndarray) -> str:
         """The first entry in which a block by hand differs from the derived one at a point, if its product is wrong."""
-        shape = self._shape_at(one, block)
-        if own.shape != shape:
-            return f": the block has the shape {shape}, by hand {own.shape}"
-        along = self.direction_at(one, block[1:])
-        product = np.tensordot(own, along[block[1]], along[block[1]].ndim)
-        differs = self.compare(one, along, {block[0]: product}, False)
+        shape = self._shape_at(sample, block)
+        if by_hand.shape != shape:
+            return f": the block has the shape {shape}, by hand {by_hand.shape}"
+        along = self.direction_at(sample, block[1:])
+        product = np.tensordot(by_hand, along[block[1]], along[block[1]].ndim)
+        differs = self.compare(sample, along, {block[0]: product}, False)
         if differs == "":
             return ""
-        values = evaluate_at(self._program, one)
-        whole = mismatch(own * np.nan if values is None else values[block], own)
+        values = evaluate_at(self._program, sample)
+        whole = mismatch(by_hand * np.nan if values is None else values[block], by_hand)
         return whole or (f": a product{differs}" if differs else "")
 
 
@@ -302,6 +337,7 @@ class Hessian(Blocks):
     """
 
     about, prefix, with_gradients = "the Hessian", "H", True
+    contents = "The value, the gradients and the blocks by pairs of arguments"
     pattern = "∂²𝓛/∂{}∂{}", r"\frac{{\partial^2\mathcal{{L}}}}{{\partial {}\,\partial {}}}"
 
     def derive(self) -> None:
@@ -311,28 +347,23 @@ class Hessian(Blocks):
                 "derive: order=2 needs a function whose result is a number; reduce it, as in .sum(), or ask for its "
                 "Jacobian by jacobian=True"
             )
-        for other in self.wrt:
-            direction = dotted(self.arrays[other])
+        for second in self.wrt:
+            direction = dotted(self.arrays[second])
             moved = Moved(self.simplify)
-            results = self.move_gradients(moved, {self.arrays[other]: direction})
+            results = self.move_gradients(moved, {self.arrays[second]: direction})
             lines = self.in_forms(moved.raw, moved.forms, results.values())
             for first, name in results.items():
                 line = lines[name]
                 of = entry_like(line.left, self.arrays[first])
-                by = self.entry_of(other, getattr(of, "indices", ()))
+                by = self.derived.trace.entry_of(second, getattr(of, "indices", ()))
                 product = expanded(line.right, list(lines.values()))
-                self.add((first, other), of, by, product, entry_like(by, direction))
+                self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
     @property
     def hessian(self) -> dict[tuple[str, str], Block]:
         """The formula of each block, by its two arguments."""
         return self.blocks
-
-    @property
-    def title(self) -> str:
-        """What stands above the blocks."""
-        return self.derivation.title
 
 
 class Jacobian(Blocks):
@@ -343,14 +374,15 @@ class Jacobian(Blocks):
     """
 
     about, prefix, of_gradients = "the Jacobian", "J", False
+    contents = "The value and the blocks by result and argument"
     pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
 
     def derive(self) -> None:
         """The vector-Jacobian product for a gradient that arrives in one place."""
         output, adjoints = self.derived.output, self.derived.adjoints
-        at = getattr(output, "indices", ())
+        indices = getattr(output, "indices", ())
         for name in self.wrt:
-            by = self.entry_of(name, at)
+            by = self.derived.trace.entry_of(name, indices)
             product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
             self.add((self.label_of_output, name), output, by, product, d(output))
 
@@ -362,7 +394,7 @@ class Jacobian(Blocks):
     @property
     def jacobian(self) -> dict[str, Block]:
         """The formula for each argument."""
-        return {name: one for (_, name), one in self.blocks.items()}
+        return {name: block for (_, name), block in self.blocks.items()}
 
     @property
     def title(self) -> str:
@@ -379,11 +411,13 @@ class Products(Second):
     products: the formula for each argument (of a Jacobian: of the result).
     """
 
+    contents = "The value and the products by argument"
+
     def derive(self) -> None:
         """Write the lines, and put in those that are shorter in the place of their names."""
         self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
         moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
-        results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
+        results = self.move(moved, {self.arrays[n]: direction for n, direction in self.directions.items()})
         forms = inlined(moved.forms, list(results.values()), self.simplify)
         self.moved = self.in_forms(moved.raw, forms, results.values())
         self.names = (*self.names, *self.directions.values(), *self.moved)
@@ -416,9 +450,9 @@ class Products(Second):
         """The lines of the product."""
         return [Formula(line, self.names) for line in self.moved.values()]
 
-    def in_matrices(self, one: Formula) -> MatrixFormula | None:
+    def in_matrices(self, line: Formula) -> MatrixFormula | None:
         """A line in matrix notation; those of the product have no such form."""
-        return None if name_of(one.left) in self.moved else super().in_matrices(one)
+        return None if name_of(line.left) in self.moved else super().in_matrices(line)
 
 
 class JacobianProduct(Products):
@@ -482,7 +516,7 @@ class GaussNewtonProduct(Products):
 
     def _gradient(self) -> Definition:
         """The gradient of the loss by z, in the names of the function alone."""
-        for lines in (self.differentiable, self.derived.raw):
+        for lines in (self.differentiable(self.arrays.values()), self.derived.raw):
             if (line := lines.get(d(self.of))) is not None:
                 return Definition(line.left, expanded(line.right, list(lines.values())))
         raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")

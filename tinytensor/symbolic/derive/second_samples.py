@@ -23,10 +23,10 @@ ENTRIES = 60_000  # of a block: larger ones are not compared in numbers
 Arrays = dict[str, np.ndarray]
 
 
-def leaves(one: Sample, moved: Arrays | None = None) -> dict[str, object]:
+def leaves(sample: Sample, moved: Arrays | None = None) -> dict[str, object]:
     """The arguments at a point, perhaps moved a little, as new leaves of the tape."""
-    values = dict(one.inputs)
-    for name, x in one.inputs.items():
+    values = dict(sample.inputs)
+    for name, x in sample.inputs.items():
         if isinstance(x, Tensor) and x.requires_grad:
             values[name] = tensor(x.detach().numpy() + (0 if moved is None else moved.get(name, 0)), requires_grad=True)
     return values
@@ -44,71 +44,71 @@ def product(slopes: list[Tensor], along: list[np.ndarray], inputs: dict[str, Ten
     return {n: x.detach().numpy() for n, x in zip(inputs, second, strict=True)}
 
 
-def differences(of: Callable[[dict], list[np.ndarray]], one: Sample, along: Arrays, own: Arrays) -> bool:
+def differences(of: Callable[[dict], list[np.ndarray]], sample: Sample, along: Arrays, products: Arrays) -> bool:
     """Are derivatives in a direction close to difference quotients of some arrays, at one of the steps?"""
-    flat = np.concatenate([x.ravel() for x in own.values()])
+    flat = np.concatenate([x.ravel() for x in products.values()])
 
     def line(step: float) -> np.ndarray:
-        return np.concatenate([x.ravel() for x in of(leaves(one, {n: step * x for n, x in along.items()}))])
+        return np.concatenate([x.ravel() for x in of(leaves(sample, {n: step * x for n, x in along.items()}))])
 
     return bool(agrees(line, flat, np.abs(flat).max(initial=0)))
 
 
-def of_value(fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool) -> str:
+def of_value(fn: Callable, sample: Sample, along: Arrays, products: Arrays, smooth: bool) -> str:
     """What differs of the derivative of the value in a direction, in words; empty if nothing does.
 
     smooth: may it be compared with differences, too?
     """
-    (slope,) = own.values()
-    left = np.ones(()) if one.upstream is None else one.upstream
-    wanted = sum((one.gradients[n] * x).sum() for n, x in along.items())
-    size = sum(np.abs(one.gradients[n] * x).sum() for n, x in along.items()) + np.abs(left * slope).sum()
+    (slope,) = products.values()
+    left = np.ones(()) if sample.upstream is None else sample.upstream
+    wanted = sum((sample.gradients[n] * x).sum() for n, x in along.items())
+    size = sum(np.abs(sample.gradients[n] * x).sum() for n, x in along.items()) + np.abs(left * slope).sum()
     if not abs((left * slope).sum() - wanted) <= ROUNDING * (1 + size):
         return " does not match backward()"
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
-        if smooth and not differences(lambda values: [fn(**values).detach().numpy()], one, along, own):
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
+        if smooth and not differences(lambda values: [fn(**values).detach().numpy()], sample, along, products):
             return " does not match differences of the value"
     return ""
 
 
-def of_gradients(fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool) -> str | None:
+def of_gradients(fn: Callable, sample: Sample, along: Arrays, products: Arrays, smooth: bool) -> str | None:
     """What differs of the derivatives of the gradients in a direction; None if nothing could be compared."""
 
     def slopes(values: dict) -> list[np.ndarray]:
-        return [x.detach().numpy() for x in gradients_at(fn, values, own)]
+        return [x.detach().numpy() for x in gradients_at(fn, values, products)]
 
-    values = leaves(one)
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
+    values = leaves(sample)
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
         try:
             first = gradients_at(fn, values, along, graph=True)
-            engine = product(first, list(along.values()), {n: values[n] for n in own})
+            engine = product(first, list(along.values()), {n: values[n] for n in products})
         except Exception:  # an operation whose rule has no rule: differences are all there is
             engine = {}
-        if differs := _differs(own, engine):
+        if differs := _differs(products, engine):
             return differs
-        if smooth and not differences(slopes, one, along, own):
+        if smooth and not differences(slopes, sample, along, products):
             return " does not match finite differences of the gradients"
     compared = smooth or (engine and all(np.isfinite(x).all() for x in engine.values()))
     return "" if compared else None
 
 
-def _differs(own: Arrays, engine: Arrays) -> str:
+def _differs(products: Arrays, engine: Arrays) -> str:
     for name, wanted in engine.items():
-        same_shape = own[name].shape == wanted.shape
-        if np.isfinite(wanted).all() and not (same_shape and differing_entry(wanted, own[name]) is None):
+        same_shape = products[name].shape == wanted.shape
+        if np.isfinite(wanted).all() and not (same_shape and differing_entry(wanted, products[name]) is None):
             return f" by {name} does not match the engine's double backward"
     return ""
 
 
 def of_gauss_newton(
-    fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool, call: tuple[str, int]
+    fn: Callable, sample: Sample, along: Arrays, products: Arrays, smooth: bool, call: tuple[str, int]
 ) -> str | None:
     """What differs of Jᵀ H_z J v: J v by two backward passes, H_z by two, and Jᵀ by one.
 
     call: the operation whose result is z, and the number of its calls on the tape before. No difference of gradients is
     this product.
     """
-    values, calls = leaves(one), []
+    values, calls = leaves(sample), []
     inputs = {n: values[n] for n in along}
     name, number = call
 
@@ -118,8 +118,8 @@ def of_gauss_newton(
             calls.append(first)
         return result
 
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
-        with observe(on_op=note), double_precision():
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
+        with observe(on_op=note):
             whole = fn(**values)
         z = calls[number] if number < len(calls) else whole.detach()
         engine = {n: np.zeros(x.shape) for n, x in inputs.items()}
@@ -134,4 +134,4 @@ def of_gauss_newton(
                 engine = {n: x.detach().numpy() for n, x in zip(inputs, back, strict=True)}
         except RuntimeError:  # an operation whose rule has no rule
             return None
-    return _differs(own, engine)
+    return _differs(products, engine)

@@ -53,8 +53,8 @@ def _length(expr: Expr) -> tuple[int, int]:
 
 def _has_number_behind(bracket: Add) -> bool:
     """Has it a number behind a minus sign, as p - 1 has? Not N - 1, which is as it should be."""
-    others = [t for t in bracket.args if not t.is_number]
-    sizes = all(isinstance(s, Size) for t in others for s in t.free_symbols)
+    terms = [t for t in bracket.args if not t.is_number]
+    sizes = all(isinstance(s, Size) for t in terms for s in t.free_symbols)
     return not sizes and any(t.is_number and t.is_negative for t in bracket.args)
 
 
@@ -77,8 +77,8 @@ def _signs_in_order(expr: Expr) -> Expr:
         return Add(*[-t for t in bracket.args])
 
     def ordered(product: Expr) -> Expr:
-        number, rest = product.as_coeff_Mul()
-        factors = [(f.as_base_exp() if isinstance(f, Pow) else (f, S.One)) for f in Mul.make_args(rest)]
+        number, named = product.as_coeff_Mul()
+        factors = [(f.as_base_exp() if isinstance(f, Pow) else (f, S.One)) for f in Mul.make_args(named)]
         negative = bool(number.is_negative)
         for n, (base, power) in enumerate(factors):
             if base.is_Add and power.is_Integer and _has_number_behind(base):
@@ -107,20 +107,26 @@ def _by_laws(expr: Expr) -> Expr:
 def _product_by_laws(product: Expr) -> Expr:
     powers = dict(product.as_powers_dict())
     for x in dict.fromkeys(b.args[0] for b in powers if isinstance(b, absolute | sign)):
-        of_all = own, signs, plain = [powers.get(b, S.Zero) for b in (absolute(x), sign(x), x)]
-        if all(power.is_Integer and power >= 0 for power in of_all) and own + plain:
-            odd = (own + signs) % 2  # |x| = x sign(x), and sign(x)² x = x
-            powers |= {absolute(x): odd, sign(x): S.Zero, x: own + plain - odd}
+        powers |= _powers_of_signs(x, powers)
     above = [b.args[0] for b in powers if isinstance(b, theta) and powers[b].is_positive]
     for base in [b for b in powers if isinstance(b, relu) and b.args[0] in above]:  # max(0, x) θ(x) = max(0, x)
         if powers[base].is_positive:
             powers[theta(base.args[0])] = S.Zero
     result = Mul(*[base**power for base, power in powers.items()])
-    if not above:
-        return result
-    known = {m: m.args[0] for m in result.atoms(larger) if m.args[0] - m.args[1] in above}
-    known |= {m: m.args[1] for m in result.atoms(larger) if m.args[1] - m.args[0] in above}
-    return result.xreplace(known) if known else result  # max(a, b) θ(a - b) = a θ(a - b)
+    known = {}  # max(a, b) θ(a - b) = a θ(a - b)
+    for m in result.atoms(larger) if above else ():
+        a, b = m.args
+        known |= {m: b} if b - a in above else {m: a} if a - b in above else {}
+    return result.xreplace(known)
+
+
+def _powers_of_signs(x: Expr, powers: dict[Expr, Expr]) -> dict[Expr, Expr]:
+    """The powers of x, |x| and sign(x) by |x| = x sign(x) and sign(x)² x = x; none where they do not hold."""
+    powers_of_x = size, signs, plain = [powers.get(b, S.Zero) for b in (absolute(x), sign(x), x)]
+    if not all(power.is_Integer and power >= 0 for power in powers_of_x) or not size + plain:
+        return {}
+    odd = (size + signs) % 2
+    return {absolute(x): odd, sign(x): S.Zero, x: size + plain - odd}
 
 
 TURNED = {  # f(x) by f(-x) and x
@@ -132,9 +138,9 @@ TURNED = {  # f(x) by f(-x) and x
 
 def _signs_turned(expr: Expr) -> Expr:
     """σ(-a) as 1 - σ(a), and softplus(-a) as softplus(a) - a, where the expression has σ(a) or softplus(a), too."""
-    own = expr.atoms(*TURNED)
-    turned = {f: f.func(-f.args[0]) for f in own if f.args[0].could_extract_minus_sign()}
-    return expr.xreplace({f: TURNED[f.func](g, f.args[0]) for f, g in turned.items() if g in own})
+    known = expr.atoms(*TURNED)
+    turned = {f: f.func(-f.args[0]) for f in known if f.args[0].could_extract_minus_sign()}
+    return expr.xreplace({f: TURNED[f.func](g, f.args[0]) for f, g in turned.items() if g in known})
 
 
 def _quotients_of_exponentials(product: Mul) -> Iterator[Expr]:
@@ -146,26 +152,26 @@ def _quotients_of_exponentials(product: Mul) -> Iterator[Expr]:
         if below is None or len(below) != 2 or len(set(below.values())) != 1:
             continue
         (a, number), (b, _) = sorted(below.items(), key=lambda pair: pair[0].could_extract_minus_sign())
-        for other in (f for f in product.args if isinstance(f, Add | exp)):
-            above = _exponentials(other)
+        for numerator in (f for f in product.args if isinstance(f, Add | exp)):
+            above = _exponentials(numerator)
             if above is None or set(above) - {a, b}:
                 continue
             p, q = (above.get(k, S.Zero) / number for k in (a, b))
-            rest = Mul(*[f for f in product.args if f is not power and f is not other])
+            front = Mul(*[f for f in product.args if f is not power and f is not numerator])
             if len(above) == 1:
-                yield rest * (p * sigmoid(a - b) + q * sigmoid(b - a))
+                yield front * (p * sigmoid(a - b) + q * sigmoid(b - a))
             else:
-                yield rest * ((p + q) / 2 + (p - q) / 2 * tanh(((a - b) / 2).expand()))
+                yield front * ((p + q) / 2 + (p - q) / 2 * tanh(((a - b) / 2).expand()))
 
 
 def _exponentials(expr: Expr) -> dict[Expr, Expr] | None:
     """A sum of exponentials with numbers in front as numbers by exponents; None if it is none."""
     result: dict[Expr, Expr] = {}
     for term in Add.make_args(expr):
-        number, rest = term.as_coeff_Mul()
-        if not isinstance(rest, exp):
+        number, power = term.as_coeff_Mul()
+        if not isinstance(power, exp):
             return None
-        result[rest.args[0]] = result.get(rest.args[0], S.Zero) + number
+        result[power.args[0]] = result.get(power.args[0], S.Zero) + number
     return result
 
 

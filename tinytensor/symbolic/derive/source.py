@@ -40,18 +40,19 @@ class Source:
         self,
         name: str,
         derived: DerivedLines,
-        more: Mapping[object, tuple[Definition, Dims]] | None = None,
-        gradients: bool = True,
-        directions: Mapping[str, Name] | None = None,
-        between: Iterable[Definition] = (),
+        results: Mapping[object, tuple[Definition, Dims]],
+        contents: str,
+        directions: Mapping[str, Name],
+        between: Iterable[Definition],
     ):
-        """more: further results by their keys, a line and its dimensions each. gradients: are they results?
+        """results: besides the value, by their keys, a line and its dimensions each. contents: what these are.
 
-        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines before `more`.
+        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines that results
+        use, besides those of the derivation.
         """
-        self.directions, self.between = dict(directions or {}), list(between)
+        self.results, self.contents = dict(results), contents
+        self.directions, self.between = dict(directions), list(between)
         self.name, self.derived, self.trace = name, derived, derived.trace
-        self.more, self.gradients = dict(more or {}), gradients
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
         self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
@@ -59,22 +60,21 @@ class Source:
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
         self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
-        sizes = sorted(
-            {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
-        )
-        sizes = sorted({*sizes, *(s for x in self.lines for s in x.right.atoms(Size))}, key=str)
-        for one in (
-            *self.trace.arrays.values(),
-            *self.recorded,
-            *sizes,
-            *self.constants,
-            *self.directions.values(),
-            *[x.name for x in self.lines],
-        ):
-            self.identifier(one)
-        self.printer = NumPyPrinter(self.code_name, self.identifier, self._order())
+        sizes = {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}
+        sizes = sorted(sizes.union(*(x.right.atoms(Size) for x in self.lines)), key=str)
+        arguments = [*self.trace.arrays.values(), *self.recorded]
+        lines = [x.name for x in self.lines]
+        for name in (*arguments, *sizes, *self.constants, *self.directions.values(), *lines):
+            self.identifier(name)
+        order = [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
+        self.printer = NumPyPrinter(self.identifier, self.identifier, order)
         self.sizes, self.free = self._solve_sizes(sizes)
         self.made: set[Name] = set()  # constants and matrices that have a line
+
+    @property
+    def takes_upstream(self) -> bool:
+        """Is the gradient of the value an argument?"""
+        return isinstance(self.output, Array) and not self._more
 
     def _with_matrices(self, expr: Expr) -> Expr:
         """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
@@ -113,52 +113,45 @@ class Source:
                 lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
         return lines
 
-    def _order(self) -> list[Name]:
-        return [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
-
     def _arrays(self) -> Iterable[Array]:
         names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
         return [a for a in names if isinstance(a, Array)]
 
-    def code_name(self, name: Name) -> str:
-        """The code of an array or a symbol in a formula."""
-        return self.identifier(name)
-
-    def identifier(self, one: Name | Size) -> str:
+    def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
-        key = ("size", one.name) if isinstance(one, Size) else label(one)
+        is_size = isinstance(name, Size)
+        key = ("size", name.name) if is_size else label(name)
         if key not in self.names:
-            wanted = unicodedata.normalize("NFKC", one.name if isinstance(one, Size) else label(one))
+            wanted = unicodedata.normalize("NFKC", name.name if is_size else label(name))
             wanted = wanted if wanted.isidentifier() else "u"
             bad = {*self.names.values(), *keyword.kwlist, *(RESERVED - {"value"})}
-            tries = [
-                wanted,
-                f"n_{wanted}" if isinstance(one, Size) else f"{wanted}_",
-                *(f"{wanted}_{k}" for k in range(99)),
-            ]
+            tries = [wanted, f"n_{wanted}" if is_size else f"{wanted}_", *(f"{wanted}_{k}" for k in range(99))]
             self.names[key] = next(n for n in tries if n not in bad)
         return self.names[key]
 
     def _needed_lines(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        more = [*self.between, *(line for line, _ in self.more.values())]
-        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *more)}
-        wanted = [self.output, *(x.name for x in more)]
-        if self.gradients:
-            wanted[1:1] = [d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None]
+        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *self._more)}
+        wanted = [self.output, *(line.name for line, _ in self.results.values()), *(x.name for x in self.between)]
         lines: dict[Name, Definition] = {}
 
         def visit(name: Name) -> None:
             if name in every and name not in lines:
-                for other in every:
-                    if other in names_in(every[name].right):
-                        visit(other)
+                for used in every:
+                    if used in names_in(every[name].right):
+                        visit(used)
                 lines[name] = every[name]
 
         for name in wanted:
             visit(name)
         forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *dict.fromkeys(more)]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *self._more]
+
+    @property
+    def _more(self) -> list[Definition]:
+        """The lines besides those of the derivation."""
+        lines = (*self.between, *(line for line, _ in self.results.values()))
+        return [x for x in dict.fromkeys(lines) if x.name not in self.derived.adjoints]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -178,24 +171,24 @@ class Source:
                     sizes_in = unknown[0].atoms(Size) - known if len(unknown) == 1 else ()
                     if len(sizes_in) != 1:
                         continue
-                    (one,) = sizes_in
-                    by = Mul(*dim).expand().coeff(one)
-                    less = (Mul(*dim) - by * one).expand()
-                    if by != 0 and not less.has(one) and (less == 0 or by.is_Integer):
-                        solved.append((one, name, k, by, less))
-                        known.add(one)
+                    (size,) = sizes_in
+                    by = Mul(*dim).expand().coeff(size)
+                    less = (Mul(*dim) - by * size).expand()
+                    if by != 0 and not less.has(size) and (less == 0 or by.is_Integer):
+                        solved.append((size, name, k, by, less))
+                        known.add(size)
                         progress = True
         return solved, [s for s in sizes if s not in known]
 
     def _size_lines(self) -> list[str]:
         lines = []
-        for name, group in itertools.groupby(self.sizes, lambda one: one[1]):  # a size may need one of another argument
-            own = list(group)
-            if len(own) == len(self.arguments[name].dims) and all(one[3:] == (1, 0) for one in own):
-                names = ", ".join(self.identifier(one[0]) for one in own)
-                lines.append(f"{names}{',' * (len(own) == 1)} = {name}.shape")
+        for name, group in itertools.groupby(self.sizes, lambda row: row[1]):  # a size may need one of another argument
+            rows = list(group)
+            if len(rows) == len(self.arguments[name].dims) and all(row[3:] == (1, 0) for row in rows):
+                names = ", ".join(self.identifier(row[0]) for row in rows)
+                lines.append(f"{names}{',' * (len(rows) == 1)} = {name}.shape")
                 continue
-            for size, _, k, by, less in own:
+            for size, _, k, by, less in rows:
                 over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
                 whole = f"{name}.shape[{k}]"
                 whole = f"({whole} - {self.printer.number(less).at(2)})" if less != 0 else whole
@@ -209,20 +202,21 @@ class Source:
 
     def text(self) -> str:
         """The module."""
-        body = "\n".join(f"    {one}".rstrip() for one in self._body())
+        body = "\n".join(f"    {code}".rstrip() for code in self._body())
         parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
-        parameters += ["upstream=None"] if isinstance(self.output, Array) and self.gradients else []
+        parameters += ["upstream=None"] if self.takes_upstream else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
-        about = f'    """{self._about()}"""\n'
-        function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
+        about = self.contents if self._more else "The value, and the gradients by argument"
+        about += "; upstream: the gradient of the value, ones unless given" if self.takes_upstream else ""
+        function = f'def value_and_gradients({", ".join(parameters)}):\n    """{about}."""\n{body}\n'
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
-        modules = [f"import {m}" for m in MODULES if any(f"{m}." in one for one in used)]
+        modules = [f"import {m}" for m in MODULES if any(f"{m}." in code for code in used)]
         imports = [*modules, "", *imports] if modules else imports
-        head = f'"""{self._what()} of {self.name}, derived for any size."""\n'
+        head = f'"""{self.contents} of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"
-        return head + "".join(f"\n\n{one}\n" for one in used) + "\n\n" + function
+        return head + "".join(f"\n\n{code}\n" for code in used) + "\n\n" + function
 
     @cached_property
     def function(self) -> Callable:
@@ -231,22 +225,9 @@ class Source:
         exec(compile(self.text(), f"<the derived program of {self.name}>", "exec"), space)
         return space["value_and_gradients"]
 
-    def _what(self) -> str:
-        parts = ["The value", *["the gradients"] * self.gradients]
-        if self.more:
-            pairs = "pairs of arguments" if self.gradients else "result and argument"
-            parts.append("the products by argument" if self.directions else f"the blocks by {pairs}")
-        return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-    def _about(self) -> str:
-        words = "The value, and the gradients by argument" if not self.more else self._what()
-        if isinstance(self.output, Array) and self.gradients:
-            words += "; upstream: the gradient of the value, ones unless given"
-        return f"{words}."
-
     def _body(self) -> list[str]:
         self.made = set()
-        plain = {x.name for x in (*self.derived.forward, *self.between, *(line for line, _ in self.more.values()))}
+        plain = {x.name for x in (*self.derived.forward, *self._more)}
         n = next((k for k, x in enumerate(self.lines) if x.name not in plain), len(self.lines))
         lines = [*self._argument_lines(), "", *self._forward(self.lines[:n])]
         if n < len(self.lines):
@@ -273,18 +254,18 @@ class Source:
         """The code of the gradients, and of what is made from them."""
         return self._forward(lines)
 
-    def _whole_line(self, one: Definition) -> list[str]:
+    def _whole_line(self, definition: Definition) -> list[str]:
         """The code of a line, with its shape, after that of the constants and matrices in it."""
-        shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
-        *before, last = wrap_terms(line(one, self.printer), 110)
-        return [*self._needed_by(one), *before, last + shape]
+        shape = f"  # ({self._shape(definition.name.sizes)})" if isinstance(definition.name, Array) else ""
+        *before, last = wrap_terms(line(definition, self.printer), 110)
+        return [*self._needed_by(definition), *before, last + shape]
 
-    def _needed_by(self, one: Definition) -> list[str]:
+    def _needed_by(self, definition: Definition) -> list[str]:
         """The code of the constants and matrices in a line that there are not yet."""
-        names = names_in(one.right) - self.made
+        names = names_in(definition.right) - self.made
         constants = [c for c in self.constants if c in names and c not in self.recorded]
         self.made.update(constants)
-        return [*map(self._chosen_line, constants), *self._matrix_lines(one.right)]
+        return [*map(self._chosen_line, constants), *self._matrix_lines(definition.right)]
 
     def _chosen_line(self, array: Array) -> str:
         chosen: ExtremeMask = self.trace.lines.constants[array]
@@ -305,13 +286,8 @@ class Source:
         return [f"{name} = np.ones({shape}) if upstream is None else {gradient}  # {shape.replace(',)', ')')}"]
 
     def _results(self) -> list[str]:
-        dims = self.trace.result.dims
-        results = [("value", self._original_shape(self.identifier(self.output), dims))]
-        for name, a in self.arguments.items():
-            if a.below is None and self.gradients:
-                gradient = d(self.trace.arrays[name])
-                results.append((name, self._original_shape(self.identifier(gradient), a.dims)))
-        for key, (line_, dims) in self.more.items():
+        results = [("value", self._original_shape(self.identifier(self.output), self.trace.result.dims))]
+        for key, (line_, dims) in self.results.items():
             results.append((key, self._original_shape(self.identifier(line_.name), dims)))
         pairs = [(repr(key).replace("'", '"'), code) for key, code in results]
         inside = ", ".join(f"{key}: {code}" for key, code in pairs)
@@ -331,18 +307,33 @@ class Source:
 
 
 def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
-    arrays, at, more = _check_arguments(source, dict(inputs))
-    constants = tables(source)
-    sizes = {source.identifier(s): at[s] for s in source.free}
-    results = source.function(**arrays, **constants, **more, **sizes)
+    """The value and the gradients at arrays, by the text of the program; see Result.evaluate.
+
+    An error says what is wrong with an argument.
+    """
+    call = f"evaluate of {source.name}"
+    free = {source.identifier(s): s for s in source.free}
+    _check_names(source, inputs, free, call)
+    arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
+    sizes = {s: int(inputs[n]) for n, s in free.items()}
+    sizes |= _sizes_in(source, arrays, sizes, call)
+    for name, a in source.arguments.items():
+        _check_array(arrays[name], a, sizes, f"{call}: {name}")
+    shapes = {source.identifier(x): (n, arrays[n].shape) for n, x in source.directions.items()}
+    if inputs.get("upstream") is not None:
+        shapes["upstream"] = "the value", _numbers(source.trace.result.shape, sizes)
+    more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in shapes}
+    for name, (of, shape) in shapes.items():
+        if more[name].shape != shape:
+            raise ValueError(f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {shape}")
+    results = source.function(**arrays, **tables(source), **more, **{n: sizes[s] for n, s in free.items()})
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
 
 
-def evaluate_at(source: Source, one: Sample, **more: np.ndarray) -> dict[str, np.ndarray] | None:
+def evaluate_at(source: Source, sample: Sample, **more: np.ndarray) -> dict[str, np.ndarray] | None:
     """The same at a point of the samples; None if the formulas have another shape there, or no number."""
-    inputs = {n: one.inputs[n].detach().numpy() for n in source.arguments}
-    sizes = {source.identifier(s): one.at[s] for s in source.free}
+    inputs = {n: sample.inputs[n].detach().numpy() for n in source.arguments}
+    sizes = {source.identifier(s): sample.at[s] for s in source.free}
     try:
         with np.errstate(all="ignore"):
             return evaluate(source, inputs | more | sizes)
@@ -350,62 +341,51 @@ def evaluate_at(source: Source, one: Sample, **more: np.ndarray) -> dict[str, np
         return None
 
 
-def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
-    """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
-    free = {source.identifier(s): s for s in source.free}
-    directions = {source.identifier(one): n for n, one in source.directions.items()}
-    known = {
-        *source.arguments,
-        *directions,
-        *free,
-        *(["upstream"] if isinstance(source.output, Array) and source.gradients else []),
-    }
-    call = f"evaluate of {source.name}"
-    if missing := [n for n in (*source.arguments, *directions, *free) if n not in inputs]:
+def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str, Size], call: str) -> None:
+    """Are the arguments and the sizes those of the program? free: the sizes that are arguments."""
+    wanted = [*source.arguments, *map(source.identifier, source.directions.values())]
+    known = {*wanted, *free, *(["upstream"] if source.takes_upstream else [])}
+    if missing := [n for n in (*wanted, *free) if n not in inputs]:
         raise TypeError(
-            f"{call}: {', '.join(missing)} missing; expected {', '.join([*source.arguments, *directions])} as arrays"
+            f"{call}: {', '.join(missing)} missing; expected {', '.join(wanted)} as arrays"
             + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
         )
     if unknown := [n for n in inputs if n not in known]:
         raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
-    arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
-    at = {s: int(inputs[n]) for n, s in free.items()}
+
+
+def _sizes_in(source: Source, arrays: Mapping[str, np.ndarray], known: dict[Size, int], call: str) -> dict[Size, int]:
+    """The sizes that are known, and those that the shapes of the arrays give."""
+    sizes = dict(known)
     for name, a in source.arguments.items():
         if arrays[name].ndim != len(a.dims):
             raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
     for size, name, k, by, less in source.sizes:
-        number, rest = divmod(arrays[name].shape[k] - int(less.xreplace(at)), int(by.xreplace(at)))
-        if rest or number < 1:
+        number, remainder = divmod(arrays[name].shape[k] - int(less.xreplace(sizes)), int(by.xreplace(sizes)))
+        if remainder or number < 1:
             wanted = f"a multiple of {by}" if less == 0 else f"{(by * size + less)}"
             raise ValueError(f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected {wanted}")
-        at[size] = number
-    for name, a in source.arguments.items():
-        expected = tuple(int(n.xreplace(at)) for n in a.shape)
-        if arrays[name].shape != expected:
-            sizes = ", ".join(f"{s} = {n}" for s, n in at.items())
-            raise ValueError(
-                f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}, which is "
-                f"{expected} for {sizes}"
-            )
-        if a.below is not None:
-            below = int(a.below.xreplace(at))
-            wrong = arrays[name][(arrays[name] < 0) | (arrays[name] >= below)]
-            if wrong.size:
-                raise IndexError(f"{call}: {name} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
-    more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in directions}
-    for name, of in directions.items():
-        if more[name].shape != arrays[of].shape:
-            raise ValueError(
-                f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {arrays[of].shape}"
-            )
-    if inputs.get("upstream") is not None:
-        more["upstream"] = np.asarray(_numpy(inputs["upstream"]), dtype=np.float64)
-        shape = tuple(int(n.xreplace(at)) for n in source.trace.result.shape)
-        if more["upstream"].shape != shape:
-            raise ValueError(
-                f"{call}: upstream has the shape {more['upstream'].shape}; expected that of the value, {shape}"
-            )
-    return arrays, at, more
+        sizes[size] = number
+    return sizes
+
+
+def _check_array(array: np.ndarray, argument: Argument, sizes: dict[Size, int], what: str) -> None:
+    """Has an argument the shape that belongs to these sizes, and has it entries within its range?"""
+    if array.shape != (expected := _numbers(argument.shape, sizes)):
+        words = ", ".join(f"{s} = {n}" for s, n in sizes.items())
+        raise ValueError(
+            f"{what} has the shape {array.shape}; expected {_format_shape(argument.shape)}, which is {expected} for "
+            f"{words}"
+        )
+    if argument.below is not None:
+        below = int(argument.below.xreplace(sizes))
+        wrong = array[(array < 0) | (array >= below)]
+        if wrong.size:
+            raise IndexError(f"{what} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
+
+
+def _numbers(shape: Iterable[Expr], sizes: dict[Size, int]) -> tuple[int, ...]:
+    return tuple(int(n.xreplace(sizes)) for n in shape)
 
 
 def _format_shape(shape) -> str:

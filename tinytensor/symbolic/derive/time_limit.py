@@ -101,11 +101,14 @@ def rest_of(limit: float | None, used: float) -> float | None:
     return None if limit is None else max(limit - used, (1 - SYMBOLS) * limit)
 
 
-def in_time(command: str, name: str, limit: float | None, used: float, progress: bool | None, make: Callable):
-    """make(), in what is left of a limit; TooLong in the name of the command if that is not enough."""
-    with limited(TimeLimit(command, name, rest_of(limit, used), progress)):
+def in_time(command: str, name: str, seconds: float | None, limit: float | None, progress: bool | None, make: Callable):
+    """make(), in these seconds, and those that were used; TooLong in the name of the command if they are not enough.
+
+    limit: that of the command, which the error names.
+    """
+    with limited(TimeLimit(command, name, seconds, progress)) as time_limit:
         stage("formulas were written")
         try:
-            return make()
+            return make(), time_limit.used
         except TooLong:
             raise TooLong(f"{command}: {name}: {out_of_time(limit, stopped(), '')}") from None

@@ -20,7 +20,8 @@ from tinytensor.symbolic.derive.semantics import (
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.adjoints import Name
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
@@ -56,7 +57,7 @@ class Trace:
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
         self.program = read(fn, self.arguments, where, split)
         conditions = dict.fromkeys([*where, *_divisible(split, self.user), *self._conditions()])
-        self.size_conditions = [one for one in conditions if one is not None]
+        self.size_conditions = [condition for condition in conditions if condition is not None]
         self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
@@ -86,11 +87,26 @@ class Trace:
     def unnamed_sizes(self) -> dict[Size, Expr]:
         """The sizes that the user did not name, N2 of N = 2 N2, by those that have a name: N/2."""
         whole = {}
-        for own, parts in self.split.items():
+        for size, parts in self.split.items():
             unnamed = [p for p in parts if isinstance(p, Size) and p not in self.user]
-            if own in self.user and len(unnamed) == 1:
-                whole[unnamed[0]] = own * unnamed[0] / Mul(*parts)
+            if size in self.user and len(unnamed) == 1:
+                whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
         return whole
+
+    def entry_of(self, name: str, used: Sequence[Index] = ()) -> Expr:
+        """An entry of an argument, with letters for its indices that are not used."""
+        value = value_of_name(self.arrays[name], Value(self.tensors[name].dims, None))
+        return value.entry(*value.indices(used))
+
+    @property
+    def parameters(self) -> dict[str, Expr]:
+        """An entry of each argument that has a gradient."""
+        return {n: self.entry_of(n) for n, a in self.tensors.items() if a.below is None}
+
+    @property
+    def tables(self) -> list[Name]:
+        """The arguments of whole numbers, which have no gradient."""
+        return [self.arrays[n] for n, a in self.tensors.items() if a.below is not None]
 
     def formula(self, n) -> Expr:
         """A number, a size or a formula of sizes, with the index of the step that is read."""
@@ -101,13 +117,13 @@ class Trace:
         whole = self.unnamed_sizes
         for operation, p, _ in self.program.conditions:
             solved = lambda q: q.xreplace(self.program.solved).xreplace(whole)  # noqa: E731
-            _, over, divisor, rest = next(iter(remainders(p) if operation != ">=" else ()), [None] * 4)
+            _, over, divisor, rem = next(iter(remainders(p) if operation != ">=" else ()), [None] * 4)
             if over is None:
                 yield size_condition(operation, *map(solved, sides(p)))
             elif operation == "==" or divisor == 2:  # N == 2 (N // 2) + 1 as N % 2 == 1
-                yield remainder(solved(over), divisor, rest if operation == "==" else 1 - rest % 2)
+                yield remainder(solved(over), divisor, rem if operation == "==" else 1 - rem % 2)
             else:
-                yield SizeCondition(Mod(solved(over), divisor, evaluate=False), "!=", rest % divisor)
+                yield SizeCondition(Mod(solved(over), divisor, evaluate=False), "!=", rem % divisor)
 
     # ------------------------------------------------------------------------------------------------ terms
 
@@ -118,8 +134,8 @@ class Trace:
                 body = [t for t in self.program.terms if t.inside is term.loop]
                 loop = LoopLines(self, term.loop, body, term.where)
                 loop.begin()
-                for one in body:
-                    self._read_term(one)
+                for inner in body:
+                    self._read_term(inner)
                 loop.end()
             elif term.inside is None:
                 self._read_term(term)
@@ -157,7 +173,7 @@ class Trace:
         if term.name == "detach":
             value = self.value(term.args[0])
             if value.dtype == "f" and getattr(term.args[0], "on_tape", False):
-                return Value(value.dims, lambda *at: _detached(value.entry(*at)), "f", value.finite)
+                return Value(value.dims, lambda *indices: _detached(value.entry(*indices)), "f", value.finite)
             return value
         if term.name.startswith("result_"):
             self.value(term.args[0])
@@ -170,8 +186,8 @@ class Trace:
             value = all_steps(*self.rows[id(term)], term.where)
             return self.lines.name(value, term.label, where=term.where, by_user=True) if term.label else value
         args = self._settings(term) if term.name in CONSTANTS else [self._argument(a, term) for a in term.args]
-        value, *others = self._semantics(term, args, term.label)
-        for n, more in enumerate([value, *others]):
+        value, *further = self._semantics(term, args, term.label)
+        for n, more in enumerate([value, *further]):
             self.values[id(term), n] = more
         return value
 
@@ -188,8 +204,8 @@ class Trace:
         x = as_number(self.value(inner))
         turned = [n in {int(d) % len(x.dims) for d in dims} for n, dim in enumerate(x.dims) for _ in dim]
 
-        def entry(*at):
-            return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(at, x.sizes, turned, strict=True)])
+        def entry(*indices):
+            return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(indices, x.sizes, turned, strict=True)])
 
         return x.like(entry)
 
@@ -209,7 +225,7 @@ class Trace:
         self.lines.reserved = self._labels - {name}
         self._check_roundings(term, symbolic_call)
         try:
-            value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
+            value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
                 value.entry(*value.indices())
         except NotDerivable:
@@ -224,7 +240,7 @@ class Trace:
         wanted = symbolic_call.wanted
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
             value = self._name_by_user(value, wanted, term.where)
-        return value, *others
+        return value, *further
 
     def _check_roundings(self, term: Term, call: SymbolicCall) -> None:
         """No condition leaves out that t/10 is 7/10, for whole numbers t: floats must then decide as formulas do.
@@ -291,13 +307,13 @@ class Trace:
         dtype = {"b": "b", "i": "n", "u": "n"}.get(array.dtype.kind, "f")
         if array.size and (array == array.flat[0]).all():
             number = self.formula(array.flat[0].item())
-            return Value(dims, lambda *at: number, dtype)
+            return Value(dims, lambda *indices: number, dtype)
         if array.ndim == 1 and dtype == "n" and len(set(np.diff(array).tolist())) == 1:
             start, each = int(array[0]), int(array[1] - array[0])
-            return Value(dims, lambda at: start + each * (at - 1), dtype)
+            return Value(dims, lambda i: start + each * (i - 1), dtype)
         if dtype == "f" and np.isneginf(array).any():
-            finite, rest = self.constant(~np.isneginf(array)), self.constant(np.where(np.isneginf(array), 0.0, array))
-            return Value(rest.dims, rest.entry, "f", finite.entry)
+            finite, inside = self.constant(~np.isneginf(array)), self.constant(np.where(np.isneginf(array), 0.0, array))
+            return Value(inside.dims, inside.entry, "f", finite.entry)
         for name, known in self.lines.constants.items():
             if isinstance(known, np.ndarray) and known.shape == array.shape and np.array_equal(known, array):
                 return value_of_name(name, Value(dims, None, dtype))
@@ -342,9 +358,9 @@ def _detached(entry: Expr) -> Expr:
     return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else detach(entry)
 
 
-def format_sizes(at: dict[Size, int]) -> str:
+def format_sizes(numbers: dict[Size, int]) -> str:
     """Numbers for sizes in words: N = 5, D = 7."""
-    return ", ".join(f"{s} = {n}" for s, n in at.items())
+    return ", ".join(f"{s} = {n}" for s, n in numbers.items())
 
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
@@ -377,8 +393,8 @@ def trace(
         try:
             return Trace(fn, arguments, split, needs_gradient, where, reserved)
         except Split as error:
-            *others, last = [_more(split, error.size, parts) for parts in error.products]
-            for known in others:
+            *before, last = [_more(split, error.size, parts) for parts in error.products]
+            for known in before:
                 with suppress(NotDerivable):
                     return trace(fn, arguments, needs_gradient, where, known, reserved)
             split = last

@@ -50,7 +50,7 @@ class Value(Factored):
         letters, result = {i.name for i in used}, []
         for n in self.sizes:
             names = [*getattr(n, "letters", ()), *_letters_of(n), *"ijklmpqrsuvabcdefgh"]
-            name = next(one for one in names if one not in letters)
+            name = next(letter for letter in names if letter not in letters)
             letters.add(name)
             result.append(Index(name, n))
         return result
@@ -217,8 +217,8 @@ def as_plain_entry(value: Value) -> Indexed | Symbol | None:
     if isinstance(expr, Symbol) and not isinstance(expr, Size | Index):
         return expr
     if isinstance(expr, Indexed) and len(set(expr.indices)) == len(expr.indices):
-        own = {i for i in expr.indices if not isinstance(i, Step)}
-        return expr if own == set(indices) and value.finite is None else None
+        letters = {i for i in expr.indices if not isinstance(i, Step)}
+        return expr if letters == set(indices) and value.finite is None else None
     return None
 
 
