@@ -445,10 +445,10 @@ def only_readable(reading) -> Iterator[None]:
 
     def shared(frame) -> Iterator[str]:
         """The names whose objects are local to a function on the way here, inside of the reading."""
-        own, names = frame.f_locals, frame.f_code.co_freevars
+        local, names = frame.f_locals, frame.f_code.co_freevars
         while (frame := frame.f_back) not in (around, None):
             held = frame.f_locals
-            yield from (n for n in names if n in frame.f_code.co_cellvars and own.get(n) is held.get(n))
+            yield from (n for n in names if n in frame.f_code.co_cellvars and local.get(n) is held.get(n))
 
     def look(frame, event, arg):
         code = frame.f_code
@@ -462,12 +462,12 @@ def only_readable(reading) -> Iterator[None]:
             return note_names(frame.f_locals)
         if event != "call" or not is_users(code.co_filename):
             return
-        own = frame.f_locals
-        held = [x for x in own.values() if not isinstance(x, Tensor | int | float | str | None)]
+        local = frame.f_locals
+        held = [x for x in local.values() if not isinstance(x, Tensor | int | float | str | None)]
         key = code, bool(reading.open_loops), *map(id, held)
         if key not in seen:
             seen[key] = held  # which are alive, so no other object gets the id of one
-            check_code(code, frame.f_globals, own, reading, {*shared(frame)})
+            check_code(code, frame.f_globals, local, reading, {*shared(frame)})
 
     before = sys.getprofile()
     sys.setprofile(look)
