@@ -8,7 +8,7 @@ is the differential of the result. "The theorems" let one entry move.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import count
 
@@ -70,23 +70,17 @@ class CertifiedProgram:
 
 @dataclass
 class Line:
-    """A line as a term: its name in Coq, its own indices with their sizes, and the entries in it."""
+    """A line as a term: its name in Coq, and its own indices with their sizes."""
 
     name: Name
     coq: str
     binders: tuple[tuple[str, str], ...]
     term: Term
     printed: str
-    entries: list[WeightedEntry] = field(default_factory=list)
-    conditions: list[ValueCondition] = field(default_factory=list)
 
     @property
     def indices(self) -> tuple[str, ...]:
         return tuple(i for i, _ in self.binders)
-
-    @property
-    def entry(self) -> Term:
-        return Term("entry", name=self.name, indices=self.indices)
 
 
 class Certificate:
@@ -139,30 +133,38 @@ class Certificate:
         self.constants = list(constants)
         self.parameters = {name_of(e): e for e in p.parameters}
         self.lines: list[Line] = list(map(self._line, p.lines))
-        active: set[Name] = set(self.parameters)
-        for line in self.lines:
-            active |= {line.name} if names_in(line.term) & active else set()
         if self.weights is not None:
             self.lines.append(self._line_of_loss())
-            active.add(self.loss)
-        for line in self.lines:
-            if line.name in active:
-                line.entries, line.conditions = entries_of(line.term, active)
-        self.active = active
-        self.moving = [line for line in self.lines if line.name in active]
-        self._moving = {line.name: line for line in self.moving}
-        self.gradients = {n: self._line(x) for n, x in p.gradients.items() if n in active and n != self.weights}
+        self.active = self._active_names()
+        self.moving = {line.name: line for line in self.lines if line.name in self.active}
+        self.gradients = {name: self._line(line) for name, line in p.gradients.items() if name in self.active}
         if lacking := [name for name in self.parameters if name not in self.gradients]:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
-        self.definitions = {line.name: line.term for line in self.lines}
-        signs = SignsOfTerms(self.definitions, [c for c in self.constants if c.is_positive])
-        needed = [(line, c) for line in self.moving for c in line.conditions if not signs.holds(c)]
-        self.needed = dict.fromkeys(with_indices(c, line) for line, c in needed)
+        self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
+        self.needed = self._conditions()
+
+    def _active_names(self) -> set[Name]:
+        """The names that a parameter reaches, and the loss."""
+        active = {*self.parameters, self.loss}
+        for line in self.lines:
+            active |= {line.name} if names_in(line.term) & active else set()
+        return active
+
+    def _conditions(self) -> list[ValueCondition]:
+        """The conditions on values that signs do not meet."""
+        signs = SignsOfTerms(
+            {line.name: line.term for line in self.lines}, [c for c in self.constants if c.is_positive]
+        )
+        needed = []
+        for line in self.moving.values():
+            conditions = entries_of(line.term, self.active)[1]
+            needed += [with_indices(c, line) for c in conditions if not signs.holds(c)]
+        return list(dict.fromkeys(needed))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
-        weights = Term("entry", name=self.weights, indices=output.entry.indices)
-        weighted = total(output.binders, product(weights, output.entry))
+        weights, entry = (Term("entry", name=name, indices=output.indices) for name in (self.weights, output.name))
+        weighted = total(output.binders, product(weights, entry))
         printed = "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
         return Line(self.loss, self.coq[self.loss], (), weighted, printed)
 
@@ -182,33 +184,32 @@ class Certificate:
     def arriving(self) -> dict[Name, list[tuple[Line, WeightedEntry]]]:
         """For each moving name: the lines that use it, and its entry there, with the line's adjoint in the weight."""
         result: dict[Name, list[tuple[Line, WeightedEntry]]] = {}
-        for line in self.moving:
-            for one in self.weighted(line, self.adjoint(line.name, line.entry.indices)):
-                result.setdefault(one.entry.name, []).append((line, one))
+        for line in self.moving.values():
+            for use in self.weighted(line):
+                result.setdefault(use.entry.name, []).append((line, use))
         return result
 
-    def weighted(self, line: Line, weight: Term) -> list[WeightedEntry]:
-        """The entries of a line, the line itself with this weight; its own indices are bound, too."""
-        return [
-            WeightedEntry(x.entry, x.weight, (*line.binders, *x.binders))
-            for x in entries_of(line.term, self.active, weight)[0]
-        ]
+    def weighted(self, line: Line) -> list[WeightedEntry]:
+        """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
+        binders, adjoint = line.binders, self.adjoint(line.name, line.indices)
+        entries = entries_of(line.term, self.active, adjoint)[0]
+        return [WeightedEntry(x.entry, x.weight, (*binders, *x.binders)) for x in entries]
 
     def contributions(self, name: Name) -> list[Term]:
         """What arrives at an entry of a name, from each line that uses it."""
-        binders = self.binders_of(name)
-        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        return [self.contribution(one, indices, sizes) for _, one in self.arriving.get(name, [])]
+        return [self.contribution(use) for _, use in self.arriving.get(name, [])]
 
-    def contribution(self, one: WeightedEntry, indices: tuple[str, ...], sizes: Sequence[str]) -> Term:
-        """What arrives at the entry with these indices: the weights, summed over the other indices of the line."""
-        own, entry = one.own(sizes), one.entry.indices
-        change = {entry[n]: indices[n] for n in own}
-        summed_over = [(i, size) for i, size in one.binders if i not in change]
-        taken = {*indices, *self.reader.taken, *(i for i, _ in one.binders)}
+    def contribution(self, use: WeightedEntry) -> Term:
+        """What arrives at an entry of its name: the weights, summed over the other indices of the line."""
+        binders = self.binders_of(use.entry.name)
+        indices, sizes = [i for i, _ in binders], [n for _, n in binders]
+        free, entry = use.free_positions(sizes), use.entry.indices
+        change = {entry[n]: indices[n] for n in free}
+        summed_over = [(i, size) for i, size in use.binders if i not in change]
+        taken = {*indices, *self.reader.taken, *(i for i, _ in use.binders)}
         change |= {i: unused(i, taken) for i, _ in summed_over if i in indices}
-        moved = [(i, reindexed(p, change)) for n, (i, p) in enumerate(zip(indices, entry)) if n not in own]
-        body = product(renamed(one.weight, change, self.reader.taken), *[Term("delta", indices=pair) for pair in moved])
+        moved = [(i, reindexed(p, change)) for n, (i, p) in enumerate(zip(indices, entry)) if n not in free]
+        body = product(renamed(use.weight, change, self.reader.taken), *[Term("delta", indices=pair) for pair in moved])
         if body.head in ("+", "-", "neg"):
             body = Term("*", (ONE, body))
         return total([(change.get(i, i), size) for i, size in summed_over], body)
@@ -254,19 +255,19 @@ class Certificate:
     def hidden(self) -> dict[Name, Line]:
         """The gradients that are not printed, by what they are of: what arrives there."""
         why = "which is not printed: what arrives from the lines that use it"
+        lines = [self.moving[name] for name in self.backward_names if name in self.moving]
         return {
             x.name: Line(d(x.name), self.coq[d(x.name)], x.binders, self._arrives(x), f"the gradient of {x.coq}, {why}")
-            for x in reversed(self.moving[:-1])
-            if x.name not in self.gradients and not self._is_given(x.name)
+            for x in lines
+            if x.name not in self.gradients and not self._is_output(x.name)
         }
 
     @cached_property
     def adjoint_lines(self) -> list[Line]:
         """The gradients, from the last to the first."""
-        names = [*[x.name for x in reversed(self.moving[:-1])], *self.parameters]
-        return [(self.hidden | self.gradients)[name] for name in names if not self._is_given(name)]
+        return [(self.hidden | self.gradients)[n] for n in self.backward_names if not self._is_output(n)]
 
-    def _is_given(self, name: Name) -> bool:
+    def _is_output(self, name: Name) -> bool:
         """Is it the result, whose gradient is the weights?"""
         return self.weights is not None and name == name_of(self.program.output)
 
@@ -300,8 +301,7 @@ class Certificate:
         seen.add(name)
         line = self._all_lines[name]
         shown = text(line.term, self.coq.__getitem__).replace("(", " ").replace(")", " ").replace(",", " ").split()
-        own = {i for i, _ in line.binders}
-        words = {w for w in shown if w not in own}
+        words = {*shown} - {*line.indices}
         return words.union(*[self._words(n, seen) for n in names_in(line.term)])
 
     def _moving_variables(self, name: Name) -> list[Name]:
@@ -334,8 +334,8 @@ class Certificate:
             yield f"{self.coq[size]}_positive", f"(0 < {self.coq[size]})%nat"
         for table in self.tables:
             binders = self.binders_of(table)
-            at = " ".join([self.coq[table], *[i for i, _ in binders]])
-            inside = f"({at} < {self.reader.size(table.values)})%nat"
+            entry = " ".join([self.coq[table], *[i for i, _ in binders]])
+            inside = f"({entry} < {self.reader.size(table.values)})%nat"
             yield f"{self.coq[table]}_in_range", f"{self._forall(binders)}{self._ranges(binders)}{inside}"
         used = set().union(*[names_in(line.term) for line in self.lines])
         for name in (c for c in self.constants if c.is_positive and c in used):
@@ -345,8 +345,8 @@ class Certificate:
 
     def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
         """The indices of a name with their sizes."""
-        if name in self._moving:
-            return self._moving[name].binders
+        if name in self.moving:
+            return self.moving[name].binders
         if name in self.parameters:
             indices = getattr(self.parameters[name], "indices", ())
         else:
@@ -382,8 +382,7 @@ class Certificate:
             yield f"Variables ({self.coq[name]} : R -> {type_of_entry}) ({self.coq[name]}' : {type_of_entry})."
         for name in (*self.parameters, *self._all_lines):
             if self._moves(name):
-                at = f"({self.coq[name]} s)" if name in self.parameters else self._curve(name, "s")
-                yield f"Local Notation {self.coq[name]}_s := {at}."
+                yield f"Local Notation {self.coq[name]}_s := {self._curve(name, 's')}."
             elif self._variables(name):
                 yield f"Local Notation {self.coq[name]} := {self._curve(name)}."
         yield ""
@@ -391,9 +390,9 @@ class Certificate:
             yield f"Hypothesis {label} : {statement}."
         for name in self.parameters:
             yield f"Hypothesis {self._moves_lemma(name)}."
-        for line in self.moving:
+        for line in self.moving.values():
             yield from self._moving_line(line)
-        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
+        for name in self.backward_names:
             yield from self._arrival(name)
         yield from self._differential()
         yield "End Differential."
@@ -407,9 +406,9 @@ class Certificate:
         return f"{self.coq[name]}_moves : {self._forall(binders)}{self._ranges(binders)}{statement}"
 
     def _moving_line(self, line: Line) -> Iterator[str]:
-        known = [f"{self.coq[n]}_moves" for n in dict.fromkeys(x.entry.name for x in line.entries)]
-        known = [x for x in known if x.removesuffix("_moves") not in {self.coq[n] for n in self.parameters}]
-        pose = "".join(f"pose proof {x}. " for x in known)
+        entries = entries_of(line.term, self.active, Term("number", text="g"))[0]
+        known = dict.fromkeys(x.entry.name for x in entries if x.entry.name not in self.parameters)
+        pose = "".join(f"pose proof {self.coq[n]}_moves. " for n in known)
         curve = " ".join([self._curve(line.name), *line.indices])
         binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
         yield ""
@@ -418,7 +417,7 @@ class Certificate:
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {line.coq}. Qed."
         parts = []
-        for x in entries_of(line.term, self.active, Term("number", text="g"))[0]:
+        for x in entries:
             moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
             parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
         statement = f"g * {self._moved(line.name, line.binders)} = " + " + ".join(parts)
@@ -430,32 +429,28 @@ class Certificate:
         return text(Term("*", (term, ONE)), self.at_point).removesuffix(" * 1")
 
     def _out(self, line: Line) -> Iterator[str]:
-        adjoint = self.adjoint(line.name, line.indices)
-        pairs = [self._flow(one) for one in self.weighted(line, adjoint)]
-        depth = len(line.binders)
-        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(pairs)}."
+        uses = self.weighted(line)
+        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
         yield "Proof."
-        yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => apply {line.coq}_line; range) | cbv beta]."
+        inside = f"inside {len(line.binders)}%nat ltac:(fun _ => apply {line.coq}_line; range)"
+        yield f"  etransitivity; [{inside} | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
-        for one in self.weighted(line, adjoint):
-            yield f"  - {self._order(one)}totals."
+        yield from (f"  - {self._order(use)}totals." for use in uses)
         yield "Qed."
 
-    def _flow(self, one: WeightedEntry) -> str:
+    def _flow(self, use: WeightedEntry) -> str:
         """What flows from a line to one entry in it: a sum over the entries of its name."""
-        binders = self.binders_of(one.entry.name)
-        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        return self._pairing(one.entry.name, self.contribution(one, indices, sizes))
+        return self._pairing(use.entry.name, self.contribution(use))
 
-    def _order(self, one: WeightedEntry) -> str:
+    def _order(self, use: WeightedEntry) -> str:
         """Tactics that bring the sums of a line into the order: indices of the entry, then the others."""
-        order = [i for i, _ in one.binders]
+        order = [i for i, _ in use.binders]
         target: list[str] = []
         steps = []
-        rank = len(one.entry.indices)
-        sizes = [n for _, n in self.binders_of(one.entry.name)]
-        for n, position in enumerate(one.entry.indices):
-            if n in one.own(sizes):
+        rank = len(use.entry.indices)
+        sizes = [n for _, n in self.binders_of(use.entry.name)]
+        for n, position in enumerate(use.entry.indices):
+            if n in use.free_positions(sizes):
                 target.append(position)
             else:
                 steps.append(f"introduce {len(order)}%nat {n + 1}%nat {rank}%nat ({sizes[n]})%nat. ")
@@ -482,7 +477,7 @@ class Certificate:
         yield f"Lemma {label}_is : {self._forall(binders)}{self._ranges(binders)}{statement}."
         if name in self.hidden:
             yield "Proof. reflexivity. Qed."
-        elif self._is_given(name):
+        elif self._is_output(name):
             yield "Proof. intros. ring. Qed."
         else:
             hidden, lines = self._to_unfold(name, parts)
@@ -490,7 +485,7 @@ class Certificate:
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
         flows = [self._flow(x) for _, x in self.arriving.get(name, [])]
         yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
-        if self._is_given(name):
+        if self._is_output(name):
             yield "Proof. reflexivity. Qed."
             return
         then = f"distribute {len(flows) - 1}%nat" if flows else "apply Rmult_0_l"
@@ -524,10 +519,8 @@ class Certificate:
         yield f"Lemma differential : is_derive (fun r => {self._curve(self.loss)}) s ({' + '.join(pairs)})."
         yield "Proof using All."
         yield f"  apply (derive_eq _ _ _ _ {self.coq[self.loss]}_moves)."
-        for line in self.moving:
-            yield f"  pose proof {line.coq}_out."
-        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
-            yield f"  pose proof {self.coq[d(name)]}_in."
+        yield from (f"  pose proof {line.coq}_out." for line in self.moving.values())
+        yield from (f"  pose proof {self.coq[d(name)]}_in." for name in self.backward_names)
         yield "  added."
         yield "Qed."
 
@@ -610,6 +603,6 @@ def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
 
 def free_indices(term: Term) -> set[str]:
     """The words that may be indices in a term."""
-    own = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
-    inner = own.union(*map(free_indices, term.parts))
+    words = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
+    inner = words.union(*map(free_indices, term.parts))
     return inner - {term.text} if term.head == "total" else inner

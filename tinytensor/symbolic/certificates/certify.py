@@ -46,7 +46,7 @@ TRUSTED = (
 )
 # what a sentence outside of a proof may be
 SENTENCES = [
-    *(re.escape(one).replace(r"\ ", r"\s+") for one in sorted(REQUIRED)),
+    *(re.escape(line).replace(r"\ ", r"\s+") for line in sorted(REQUIRED)),
     r"Open\s+Scope\s+R_scope",
     rf"(?:Section|End)\s+{NAME}",
     rf"#\[local\]\s*Hint\s+Unfold(?:\s+{NAME})+\s*:\s*formulas",
@@ -91,36 +91,35 @@ class Certified:
             lines += [""]
         lines += ["axioms:", *[f"    {a}: {AXIOMS.get(a, 'unknown')}" for a in self.axioms], ""] if self.axioms else []
         if self.refused:
-            return "\n".join([*lines, *[f"NOT accepted: {one}" for one in self.refused]])
+            return "\n".join([*lines, *[f"NOT accepted: {why}" for why in self.refused]])
         count = f"{len(self.theorems)} theorem{'s' * (len(self.theorems) != 1)}"
-        return "\n".join([*lines, f"accepted by Coq's kernel: {count}", "trusted:", *[f"    {one}" for one in TRUSTED]])
+        return "\n".join(
+            [*lines, f"accepted by Coq's kernel: {count}", "trusted:", *[f"    {what}" for what in TRUSTED]]
+        )
+
+
+PIECE = re.compile(r'(?P<string>"[^"]*")|(?P<open>\(\*)|(?P<close>\*\))|(?P<end>\.(?!\S))|.', re.S)
 
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a file of Coq, without comments, which nest and may hold strings."""
-    said, at, depth, in_string = "", 0, 0, False
-    while at < len(text):
-        two, one = text[at : at + 2], text[at]
-        if in_string:
-            in_string = one != '"'
-            said += "" if depth else one
-        elif one == '"':
-            in_string = True
-            said += "" if depth else one
-        elif two == "(*":
-            depth, at = depth + 1, at + 1
-        elif two == "*)" and depth:
-            depth, at = depth - 1, at + 1
-            said += " " if not depth else ""
-        elif depth:
-            pass
-        elif one == "." and (at + 1 == len(text) or text[at + 1].isspace()):
+    said, depth = "", 0
+    for match in PIECE.finditer(text):
+        piece = match.lastgroup
+        if piece == "open":
+            depth += 1
+        elif piece == "close" and depth:
+            depth -= 1
+            said += "" if depth else " "
+        elif piece == "end" and not depth:
             yield said.strip()
             said = ""
-        else:
-            said += one
-        at += 1
-    if depth or in_string or said.strip():
+        elif match[0] == '"':  # without an end
+            said, depth = match[0], 1
+            break
+        elif not depth:
+            said += match[0]
+    if depth or said.strip():
         raise Unread("the file ends within a comment, a string or a sentence")
 
 
@@ -143,7 +142,7 @@ def refusals(text: str) -> list[str]:
                 in_proof = False
             elif FORBIDDEN.search(command) or re.match(r"[^a-z[(]", command) or HIDDEN.search(command):
                 result.append(f"{short!r} within a proof")
-        elif sentence == "Proof" or sentence == "Proof using All":
+        elif sentence in ("Proof", "Proof using All"):
             in_proof = True
         else:
             result += [f"{short!r}: {why}" for why in _refused(sentence, depth)]
