@@ -7,7 +7,7 @@ formula of its gradient is what arrives from the lines that use it (`..._is`, `.
 is the differential of the result. "The theorems" let one entry move.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import count
@@ -174,11 +174,10 @@ class Certificate:
         coq, printed = self.coq[definition.name], self.program.printed(definition)
         return Line(definition.name, coq, tuple(binders.values()), term, printed)
 
-    def adjoint(self, name: Name, indices: tuple[str, ...]) -> Term:
+    def adjoint(self, name: Name) -> Term:
         """The entry of the adjoint of a name; 1 for that of the result."""
-        if name == self.loss:
-            return ONE
-        return Term("entry", name=d(name), indices=indices)
+        indices = tuple(i for i, _ in self.binders_of(name))
+        return ONE if name == self.loss else Term("entry", name=d(name), indices=indices)
 
     @cached_property
     def arriving(self) -> dict[Name, list[tuple[Line, WeightedEntry]]]:
@@ -191,9 +190,8 @@ class Certificate:
 
     def weighted(self, line: Line) -> list[WeightedEntry]:
         """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
-        binders, adjoint = line.binders, self.adjoint(line.name, line.indices)
-        entries = entries_of(line.term, self.active, adjoint)[0]
-        return [WeightedEntry(x.entry, x.weight, (*binders, *x.binders)) for x in entries]
+        entries = entries_of(line.term, self.active, self.adjoint(line.name))[0]
+        return [replace(x, binders=(*line.binders, *x.binders)) for x in entries]
 
     def contributions(self, name: Name) -> list[Term]:
         """What arrives at an entry of a name, from each line that uses it."""
@@ -221,25 +219,16 @@ class Certificate:
 
     def _text(self) -> Iterator[str]:
         yield from header(f"{self.program.title}: its gradients", self.program.conditions)
-        yield ""
-        yield "(* ---- the program ---- *)"
-        yield ""
-        yield "Section Program."
-        yield ""
+        yield "\n(* ---- the program ---- *)\n\nSection Program.\n"
         yield f"Variables {self._sizes()}."
         for name in (*self.tables, *self.constants, *self.parameters):
             yield f"Variable {self.coq[name]} : {self._type(name)}."
         for line in (*self.lines, *self.adjoint_lines):
-            yield ""
-            yield f"(* {line.printed} *)"
             taken = f" ({' '.join(line.indices)} : nat)" if line.binders else ""
+            yield f"\n(* {line.printed} *)"
             yield f"Definition {line.coq}{taken} : R := {text(line.term, self.coq.__getitem__)}."
-        yield ""
-        yield "End Program."
-        yield ""
-        if hints := " ".join(line.coq for line in (*self.lines, *self.hidden.values())):
-            yield f"#[local] Hint Unfold {hints} : formulas."
-            yield ""
+        hints = " ".join(line.coq for line in (*self.lines, *self.hidden.values()))
+        yield f"\nEnd Program.\n\n#[local] Hint Unfold {hints} : formulas.\n"
         yield from self._proof()
         yield from self._theorems()
 
@@ -254,13 +243,14 @@ class Certificate:
     @cached_property
     def hidden(self) -> dict[Name, Line]:
         """The gradients that are not printed, by what they are of: what arrives there."""
-        why = "which is not printed: what arrives from the lines that use it"
-        lines = [self.moving[name] for name in self.backward_names if name in self.moving]
-        return {
-            x.name: Line(d(x.name), self.coq[d(x.name)], x.binders, self._arrives(x), f"the gradient of {x.coq}, {why}")
-            for x in lines
-            if x.name not in self.gradients and not self._is_output(x.name)
-        }
+        result = {}
+        for name in self.backward_names:
+            if name not in self.gradients and not self._is_output(name):
+                arrives = reduce(lambda a, b: Term("+", (a, b)), self.contributions(name) or [ZERO])
+                why = "which is not printed: what arrives from the lines that use it"
+                printed = f"the gradient of {self.coq[name]}, {why}"
+                result[name] = Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
+        return result
 
     @cached_property
     def adjoint_lines(self) -> list[Line]:
@@ -271,9 +261,6 @@ class Certificate:
         """Is it the result, whose gradient is the weights?"""
         return self.weights is not None and name == name_of(self.program.output)
 
-    def _arrives(self, line: Line) -> Term:
-        return reduce(lambda a, b: Term("+", (a, b)), self.contributions(line.name) or [ZERO])
-
     # -- the proof
 
     def at_point(self, name: Name) -> str:
@@ -281,7 +268,7 @@ class Certificate:
         return f"{self.coq[name]}_s" if self._moves(name) else self.coq[name]
 
     def _moves(self, name: Name) -> bool:
-        return bool(self._moving_variables(name))
+        return name in self.parameters or any(x in self.parameters for x in self._variables(name))
 
     @cached_property
     def _all_lines(self) -> dict[Name, Line]:
@@ -304,9 +291,6 @@ class Certificate:
         words = {*shown} - {*line.indices}
         return words.union(*[self._words(n, seen) for n in names_in(line.term)])
 
-    def _moving_variables(self, name: Name) -> list[Name]:
-        return [name] if name in self.parameters else [x for x in self._variables(name) if x in self.parameters]
-
     def applied(self, name: Name, argument: Callable[[Name], str]) -> str:
         """A name outside of the section, with its variables; `argument` gives the text of a parameter."""
         if name in self.parameters:
@@ -317,31 +301,19 @@ class Certificate:
     def _curve(self, name: Name, point: str = "r") -> str:
         return self.applied(name, lambda x: f"({self.coq[x]} {point})")
 
-    def _ranges(self, binders) -> str:
-        return "".join(f"({i} < {n})%nat -> " for i, n in binders)
-
-    def _forall(self, binders, also: str = "") -> str:
-        names = " ".join(i for i, _ in binders)
-        bound = [f"({names} : nat)"] * bool(names) + [also] * bool(also)
-        return f"forall {' '.join(bound)}, " if bound else ""
-
-    def _condition(self, c: ValueCondition, called: Callable[[Name], str]) -> str:
-        return f"{self._forall(c.binders)}{self._ranges(c.binders)}{condition_text(c, called)}"
-
     def _hypotheses(self, called: Callable[[Name], str]) -> Iterator[tuple[str, str]]:
         """Names and statements of the hypotheses on sizes, tables and values."""
         for size in self.sizes:
             yield f"{self.coq[size]}_positive", f"(0 < {self.coq[size]})%nat"
         for table in self.tables:
             binders = self.binders_of(table)
-            entry = " ".join([self.coq[table], *[i for i, _ in binders]])
-            inside = f"({entry} < {self.reader.size(table.values)})%nat"
-            yield f"{self.coq[table]}_in_range", f"{self._forall(binders)}{self._ranges(binders)}{inside}"
+            inside = f"({indexed(self.coq[table], binders)} < {self.reader.size(table.values)})%nat"
+            yield f"{self.coq[table]}_in_range", for_all(binders) + inside
         used = set().union(*[names_in(line.term) for line in self.lines])
         for name in (c for c in self.constants if c.is_positive and c in used):
             yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
         for n, c in enumerate(self.needed, start=1):
-            yield f"condition{n}", self._condition(c, called)
+            yield f"condition{n}", for_all(c.binders) + condition_text(c, called)
 
     def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
         """The indices of a name with their sizes."""
@@ -355,28 +327,23 @@ class Certificate:
 
     def _pairing(self, name: Name, weight: Term | None = None) -> str:
         """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
-        binders = self.binders_of(name)
-        weight = weight or self.adjoint(name, tuple(i for i, _ in binders))
+        weight = weight or self.adjoint(name)
         shown = text(weight, self.at_point)
         shown = f"({shown})" if weight.head in ("+", "-", "neg") else shown
-        inner = summed(binders, f"{shown} * {self._moved(name, binders)}")
-        return inner if binders else f"({inner})"
+        inner = summed(self.binders_of(name), f"{shown} * {self._moved(name)}")
+        return inner if self.binders_of(name) else f"({inner})"
 
-    def _moved(self, name: Name, binders) -> str:
+    def _moved(self, name: Name) -> str:
         """The derivative of an entry of a name."""
-        return " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
+        return indexed(f"{self.coq[name]}'", self.binders_of(name))
 
     def _proof(self) -> Iterator[str]:
-        yield "(* ---- the proof ---- *)"
-        yield ""
-        yield "Section Differential."
-        yield ""
+        yield "(* ---- the proof ---- *)\n\nSection Differential.\n"
         yield f"Variables {self._sizes()}."
         for name in (*self.tables, *self.constants):
             yield f"Variable {self.coq[name]} : {self._type(name)}."
         yield "Variable s : R."
-        yield ""
-        yield "(* Each argument moves: X r at r, X s at the point s, where its derivative is X'. *)"
+        yield "\n(* Each argument moves: X r at r, X s at the point s, where its derivative is X'. *)"
         for name in self.parameters:
             type_of_entry = self._type(name)
             yield f"Variables ({self.coq[name]} : R -> {type_of_entry}) ({self.coq[name]}' : {type_of_entry})."
@@ -395,24 +362,21 @@ class Certificate:
         for name in self.backward_names:
             yield from self._arrival(name)
         yield from self._differential()
-        yield "End Differential."
-        yield ""
+        yield "End Differential.\n"
 
     def _moves_lemma(self, name: Name) -> str:
-        binders, moved = self.binders_of(name), self._moved(name, self.binders_of(name))
-        entry = " ".join([self._curve(name), *[i for i, _ in binders]])
+        binders, moved = self.binders_of(name), self._moved(name)
         moved = f"({moved})" if binders else moved
-        statement = f"is_derive (fun r => {entry}) s {moved}"
-        return f"{self.coq[name]}_moves : {self._forall(binders)}{self._ranges(binders)}{statement}"
+        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s {moved}"
+        return f"{self.coq[name]}_moves : {for_all(binders)}{statement}"
 
     def _moving_line(self, line: Line) -> Iterator[str]:
         entries = entries_of(line.term, self.active, Term("number", text="g"))[0]
         known = dict.fromkeys(x.entry.name for x in entries if x.entry.name not in self.parameters)
         pose = "".join(f"pose proof {self.coq[n]}_moves. " for n in known)
-        curve = " ".join([self._curve(line.name), *line.indices])
+        curve = indexed(self._curve(line.name), line.binders)
         binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
-        yield ""
-        yield f"(* {line.printed} *)"
+        yield f"\n(* {line.printed} *)"
         yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {line.coq}. Qed."
@@ -420,8 +384,8 @@ class Certificate:
         for x in entries:
             moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
             parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
-        statement = f"g * {self._moved(line.name, line.binders)} = " + " + ".join(parts)
-        yield f"Lemma {line.coq}_line : {self._forall(line.binders, '(g : R)')}{self._ranges(line.binders)}{statement}."
+        statement = f"g * {self._moved(line.name)} = " + " + ".join(parts)
+        yield f"Lemma {line.coq}_line : {for_all(line.binders, '(g : R)')}{statement}."
         yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
         yield from self._out(line)
 
@@ -467,14 +431,11 @@ class Certificate:
 
     def _arrival(self, name: Name) -> Iterator[str]:
         """Two lemmas: the formula of a gradient is what arrives, and so for the sum over its entries."""
-        binders, parts = self.binders_of(name), self.contributions(name)
-        adjoint = self.adjoint(name, tuple(i for i, _ in binders))
-        label = self.coq[adjoint.name]
+        binders, parts, label = self.binders_of(name), self.contributions(name), self.coq[d(name)]
         shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
-        statement = f"{text(adjoint, self.at_point)} = {' + '.join(shown)}"
-        yield ""
-        yield f"(* what arrives at {self.coq[name]} *)"
-        yield f"Lemma {label}_is : {self._forall(binders)}{self._ranges(binders)}{statement}."
+        statement = f"{text(self.adjoint(name), self.at_point)} = {' + '.join(shown)}"
+        yield f"\n(* what arrives at {self.coq[name]} *)"
+        yield f"Lemma {label}_is : {for_all(binders)}{statement}."
         if name in self.hidden:
             yield "Proof. reflexivity. Qed."
         elif self._is_output(name):
@@ -514,8 +475,7 @@ class Certificate:
 
     def _differential(self) -> Iterator[str]:
         pairs = map(self._pairing, self.parameters)
-        yield ""
-        yield "(* the differential: the sum of all these equations *)"
+        yield "\n(* the differential: the sum of all these equations *)"
         yield f"Lemma differential : is_derive (fun r => {self._curve(self.loss)}) s ({' + '.join(pairs)})."
         yield "Proof using All."
         yield f"  apply (derive_eq _ _ _ _ {self.coq[self.loss]}_moves)."
@@ -539,19 +499,15 @@ class Certificate:
             point = f"({' '.join([coq, *indices])})" if indices else coq
             loss = self.applied(self.loss, lambda x, name=name, put=put: put if x == name else self.coq[x])
             gradient = self.applied(d(name), self.coq.__getitem__).strip("()")
-            yield ""
-            yield f"(* {self.gradients[name].printed} *)"
+            yield f"\n(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
             yield f"  forall {variables},"
             yield from (f"  {h} ->" for h in hypotheses)
-            yield f"  {self._forall(binders)}{self._ranges(binders)}".rstrip()
-            yield f"  is_derive (fun r => {loss}) {point} ({' '.join([gradient, *indices])})."
-            yield "Proof."
-            yield "  intros."
-            yield "  eapply derive_eq."
+            yield f"  {for_all(binders)}".rstrip()
+            yield f"  is_derive (fun r => {loss}) {point} ({indexed(gradient, binders)})."
+            yield "Proof.\n  intros.\n  eapply derive_eq."
             yield f"  - apply (differential {' '.join(self._curves(name, put, point))}); hypothesis."
-            yield "  - one_entry."
-            yield "Qed."
+            yield "  - one_entry.\nQed."
 
     def _curves(self, name: Name, put: str, point: str) -> Iterator[str]:
         """The arguments of the differential where an entry of a name moves: curves, and their derivatives."""
@@ -567,6 +523,18 @@ class Certificate:
                 yield from (f"(fun r => {put})", f"(fun {letters} => {moved})" if binders else "1")
             else:
                 yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
+
+
+def indexed(head: str, binders: Iterable[tuple[str, str]]) -> str:
+    """The text of an entry of what `head` is."""
+    return " ".join([head, *[index for index, _ in binders]])
+
+
+def for_all(binders: Sequence[tuple[str, str]], variable: str = "") -> str:
+    """The text before a statement for all these indices in their ranges, and for another variable."""
+    bound = [f"({' '.join(i for i, _ in binders)} : nat)"] * bool(binders) + [variable] * bool(variable)
+    ranges = "".join(f"({i} < {n})%nat -> " for i, n in binders)
+    return f"forall {' '.join(bound)}, {ranges}" if bound else ""
 
 
 def summed(binders: Sequence[tuple[str, str]], inner: str) -> str:
