@@ -34,16 +34,17 @@ from tinytensor.symbolic.certificates.terms import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.functions import TABLE
 
 WORDS = """
 as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
-R nat INR PI exp ln sqrt sin cos tanh asin acos atan arcsinh erf sigmoid softplus Phi density relu theta same sign Rabs
-O S larger Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or Rplus Rmult
-Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
+R nat INR PI O S Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or
+Rplus Rmult Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
 Definition Lemma Theorem Proof Qed Section End Variable Variables Hypothesis Let Notation Local Require Import Open
 Scope Print Assumptions Check Admitted Axiom Parameter
 """
-MEANINGS = frozenset(WORDS.split())  # words of Coq and of the library, which no name of a certificate may have
+# words of Coq and of the library, which no name of a certificate may have
+MEANINGS = frozenset([*WORDS.split(), *[row.coq for row in TABLE.values() if row.coq]])
 RESERVED = MEANINGS | {"r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
 SPELLED = {"'": "_prime"}
 
@@ -96,10 +97,9 @@ class Certificate:
     def _name_everything(self) -> None:
         p = self.program
         output, names, parameters = name_of(p.output), [line.name for line in p.lines], list(map(name_of, p.parameters))
-        self.weights: Name | None = d(output) if isinstance(output, Array) else None
-        self.loss: Name = Symbol("loss", real=True) if self.weights is not None else output
-        weights = [] if self.weights is None else [self.weights]
-        arrays = list(dict.fromkeys([*parameters, *p.constants, *names, *weights, self.loss]))
+        self.weights: list[Name] = [d(output)] if isinstance(output, Array) else []
+        self.loss: Name = Symbol("loss", real=True) if self.weights else output
+        arrays = list(dict.fromkeys([*parameters, *p.constants, *names, *self.weights, self.loss]))
         self.coq: dict[object, str] = {}
         self.taken: set[str] = set()
         for x in dict.fromkeys([*arrays, *map(d, parameters), *map(d, names)]):
@@ -129,11 +129,10 @@ class Certificate:
         p = self.program
         self.reader = Reader(self.coq, p.names, {*self.taken, *RESERVED})
         self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
-        constants = dict.fromkeys(c for c in (*p.constants, self.weights) if c is not None and c not in self.tables)
-        self.constants = list(constants)
+        self.constants = [c for c in dict.fromkeys((*p.constants, *self.weights)) if c not in self.tables]
         self.parameters = {name_of(e): e for e in p.parameters}
         self.lines: list[Line] = list(map(self._line, p.lines))
-        if self.weights is not None:
+        if self.weights:
             self.lines.append(self._line_of_loss())
         self.active = self._active_names()
         self.moving = {line.name: line for line in self.lines if line.name in self.active}
@@ -152,18 +151,14 @@ class Certificate:
 
     def _conditions(self) -> list[ValueCondition]:
         """The conditions on values that signs do not meet."""
-        signs = SignsOfTerms(
-            {line.name: line.term for line in self.lines}, [c for c in self.constants if c.is_positive]
-        )
-        needed = []
-        for line in self.moving.values():
-            conditions = entries_of(line.term, self.active)[1]
-            needed += [with_indices(c, line) for c in conditions if not signs.holds(c)]
-        return list(dict.fromkeys(needed))
+        definitions = {line.name: line.term for line in self.lines}
+        signs = SignsOfTerms(definitions, [c for c in self.constants if c.is_positive])
+        pairs = [(c, line) for line in self.moving.values() for c in entries_of(line.term, self.active)[1]]
+        return list(dict.fromkeys(with_indices(c, line) for c, line in pairs if not signs.holds(c)))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
-        weights, entry = (Term("entry", name=name, indices=output.indices) for name in (self.weights, output.name))
+        weights, entry = (Term("entry", name=name, indices=output.indices) for name in (*self.weights, output.name))
         weighted = total(output.binders, product(weights, entry))
         printed = "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
         return Line(self.loss, self.coq[self.loss], (), weighted, printed)
@@ -179,14 +174,13 @@ class Certificate:
         indices = tuple(i for i, _ in self.binders_of(name))
         return ONE if name == self.loss else Term("entry", name=d(name), indices=indices)
 
+    def arriving(self, name: Name) -> list[tuple[Line, WeightedEntry]]:
+        """The lines that use a name, and its entry there, with the line's adjoint in the weight."""
+        return [(line, use) for line, uses in self._uses for use in uses if use.entry.name == name]
+
     @cached_property
-    def arriving(self) -> dict[Name, list[tuple[Line, WeightedEntry]]]:
-        """For each moving name: the lines that use it, and its entry there, with the line's adjoint in the weight."""
-        result: dict[Name, list[tuple[Line, WeightedEntry]]] = {}
-        for line in self.moving.values():
-            for use in self.weighted(line):
-                result.setdefault(use.entry.name, []).append((line, use))
-        return result
+    def _uses(self) -> list[tuple[Line, list[WeightedEntry]]]:
+        return [(line, self.weighted(line)) for line in self.moving.values()]
 
     def weighted(self, line: Line) -> list[WeightedEntry]:
         """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
@@ -195,7 +189,7 @@ class Certificate:
 
     def contributions(self, name: Name) -> list[Term]:
         """What arrives at an entry of a name, from each line that uses it."""
-        return [self.contribution(use) for _, use in self.arriving.get(name, [])]
+        return [self.contribution(use) for _, use in self.arriving(name)]
 
     def contribution(self, use: WeightedEntry) -> Term:
         """What arrives at an entry of its name: the weights, summed over the other indices of the line."""
@@ -259,7 +253,7 @@ class Certificate:
 
     def _is_output(self, name: Name) -> bool:
         """Is it the result, whose gradient is the weights?"""
-        return self.weights is not None and name == name_of(self.program.output)
+        return bool(self.weights) and name == name_of(self.program.output)
 
     # -- the proof
 
@@ -444,7 +438,7 @@ class Certificate:
             hidden, lines = self._to_unfold(name, parts)
             tactic = f"{'collects_through' if hidden else 'collects'} ltac:({lines})"
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
-        flows = [self._flow(x) for _, x in self.arriving.get(name, [])]
+        flows = [self._flow(x) for _, x in self.arriving(name)]
         yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
         if self._is_output(name):
             yield "Proof. reflexivity. Qed."
@@ -468,7 +462,7 @@ class Certificate:
             if (n := of.get(waiting.pop())) and n not in passed:
                 passed.add(n)
                 waiting += names_in(self.hidden[n].term)
-        users = passed | {line.name for n in (name, *passed) for line, _ in self.arriving.get(n, [])}
+        users = passed | {line.name for n in (name, *passed) for line, _ in self.arriving(n)}
         lines = [line.coq for line in reversed(self.lines) if line.name in users]
         hidden = [line.coq for n, line in self.hidden.items() if n in passed]
         return hidden[::-1], f"unfold {', '.join(lines)}" if lines else "idtac"

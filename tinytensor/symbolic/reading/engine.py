@@ -30,14 +30,7 @@ from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.rounding import MOST_ROUNDINGS
-from tinytensor.symbolic.reading.sizes import (
-    SymFloat,
-    SymInt,
-    check_domain,
-    formula_of,
-    is_users,
-    where,
-)
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
     SHARED,
     SymbolicData,
@@ -111,13 +104,15 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        exact = dtype if dtype.kind == "f" else int64 if type(value) is SymInt else get_default_dtype()
+        natural = int64 if type(value) is SymInt else get_default_dtype()
+        dtype = dtype or natural
+        exact = dtype if dtype.kind == "f" else natural
         y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), exact, span_of(value)).rounded())
         return y._data if exact == dtype else shape.cast(y, dtype)._data  # 2 is 1 as a truth value, 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
         """A number, or an array of constants, as a tensor."""
-        if (y := self.number(data, dtype or (int64 if type(data) is SymInt else get_default_dtype()))) is not None:
+        if (y := self.number(data, dtype)) is not None:
             return tensor_of(y)
         if isinstance(data, SymbolicData):
             return tensor_of(data if dtype is None or dtype == data.dtype else data.astype(dtype))

@@ -50,7 +50,7 @@ READABLE += " callable print range repr reversed round set slice sorted str sum 
 BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
 SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
-OWN = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
+INSIDE = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
@@ -361,7 +361,7 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
 def is_open(module: types.ModuleType) -> bool:
     """Is it a module of the lists, and no inner room of tinytensor, or one that is not Python's?"""
     home, _, room = module.__name__.partition(".")
-    inner = home == "tinytensor" and room.partition(".")[0] in OWN
+    inner = home == "tinytensor" and room.partition(".")[0] in INSIDE
     return not inner and (home in MODULES or home not in sys.stdlib_module_names)
 
 

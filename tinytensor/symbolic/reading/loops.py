@@ -134,7 +134,7 @@ def range_type(plain):
     return Range
 
 
-OWN = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
+RUNNING = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
 
 
 class Items(Sequence):
@@ -194,7 +194,7 @@ class Items(Sequence):
         return self.all().shape[0] != 0
 
     def __iter__(self):
-        if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
+        if sys._getframe(1).f_globals["__name__"].startswith(RUNNING):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
         return range_of(self).loop(sys._getframe(1))
 

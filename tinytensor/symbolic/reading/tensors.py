@@ -22,14 +22,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
-from tinytensor.symbolic.reading.rounding import (
-    MOST_ROUNDINGS,
-    Digits,
-    digits_of,
-    is_long,
-    rounded,
-    roundings_of,
-)
+from tinytensor.symbolic.reading.rounding import MOST_ROUNDINGS, Digits, digits_of, is_long, rounded, roundings_of
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, where
 
 _tensor_of = Tensor.of
