@@ -15,6 +15,7 @@ from itertools import count
 from sympy import Expr, Symbol
 
 from tinytensor.symbolic.certificates.terms import (
+    FACTOR,
     ONE,
     ZERO,
     NotCertifiable,
@@ -321,9 +322,7 @@ class Certificate:
 
     def _pairing(self, name: Name, weight: Term | None = None) -> str:
         """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
-        weight = weight or self.adjoint(name)
-        shown = text(weight, self.at_point)
-        shown = f"({shown})" if weight.head in ("+", "-", "neg") else shown
+        shown = text(weight or self.adjoint(name), self.at_point, FACTOR)
         inner = summed(self.binders_of(name), f"{shown} * {self._moved(name)}")
         return inner if self.binders_of(name) else f"({inner})"
 
@@ -377,14 +376,11 @@ class Certificate:
         parts = []
         for x in entries:
             moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
-            parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
+            parts.append(summed(x.binders, f"{text(x.weight, self.at_point, FACTOR)} * {moved}"))
         statement = f"g * {self._moved(line.name)} = " + " + ".join(parts)
         yield f"Lemma {line.coq}_line : {for_all(line.binders, '(g : R)')}{statement}."
         yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
         yield from self._out(line)
-
-    def _factor(self, term: Term) -> str:
-        return text(Term("*", (term, ONE)), self.at_point).removesuffix(" * 1")
 
     def _out(self, line: Line) -> Iterator[str]:
         uses = self.weighted(line)
@@ -416,17 +412,15 @@ class Certificate:
                 target.append(f"new {n}")
         target += [i for i in order if i not in target]
         for position, index in enumerate(target):
-            now = order.index(index)
-            while now > position:
-                steps.append(f"exchange {now - 1}%nat. ")
-                order[now - 1], order[now] = order[now], order[now - 1]
-                now -= 1
+            steps += [f"exchange {n - 1}%nat. " for n in range(order.index(index), position, -1)]
+            order.remove(index)
+            order.insert(position, index)
         return "".join(steps)
 
     def _arrival(self, name: Name) -> Iterator[str]:
         """Two lemmas: the formula of a gradient is what arrives, and so for the sum over its entries."""
         binders, parts, label = self.binders_of(name), self.contributions(name), self.coq[d(name)]
-        shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
+        shown = [text(part, self.at_point, FACTOR) for part in parts] or ["0"]
         statement = f"{text(self.adjoint(name), self.at_point)} = {' + '.join(shown)}"
         yield f"\n(* what arrives at {self.coq[name]} *)"
         yield f"Lemma {label}_is : {for_all(binders)}{statement}."

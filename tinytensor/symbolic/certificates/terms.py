@@ -140,11 +140,11 @@ class Reader:
             f"{', '.join(sorted(row.coq for row in TABLE.values() if row.coq))}"
         )
 
-    def binders(self, indices: Iterable[Index]) -> dict[Index, tuple[str, str]]:
-        """Names for these indices, with their sizes."""
+    def binders(self, indices: Iterable[Index], used: Iterable[str] = ()) -> dict[Index, tuple[str, str]]:
+        """Names for these indices, other ones than those in use, with their sizes."""
         result: dict[Index, tuple[str, str]] = {}
         for i in indices:
-            result[i] = self.letter(i, [name for name, _ in result.values()]), self.size(i.size)
+            result[i] = self.letter(i, [*used, *(name for name, _ in result.values())]), self.size(i.size)
         return result
 
     def size(self, size: Expr) -> str:
@@ -179,11 +179,9 @@ class Reader:
         return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
 
     def _total(self, expr: Sum, indices) -> Term:
-        inner, binders = dict(indices), []
-        for index, *_ in expr.limits:
-            inner[index] = self.letter(index, inner.values())
-            binders.append((inner[index], self.size(index.size)))
-        return total(binders, self.term(expr.function, inner))
+        binders = self.binders((index for index, *_ in expr.limits), indices.values())
+        inner = {index: name for index, (name, _) in binders.items()}
+        return total(binders.values(), self.term(expr.function, {**indices, **inner}))
 
     def _sum(self, expr: Add, indices) -> Term:
         terms = terms_of(expr, self.order)
@@ -223,6 +221,7 @@ class Reader:
 # ---- to text ---------------------------------------------------------------------------------------------------------
 
 LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "power": 4, "total": 0}
+FACTOR = 2  # the level of the first factor of a product, and of a term that is added
 
 
 def text(t: Term, called: Callable[[Name], str], level: int = 0) -> str:
