@@ -460,7 +460,7 @@ def test_a_recursion_that_is_assumed_to_end_is_seen(monkeypatch):
 
 
 def coq_header():
-    return (f"{one}." for one in [*sorted(certifying.REQUIRED), "Open Scope R_scope"])
+    return (f"{line}." for line in certifying.OPENING)
 
 
 def test_sentences_are_those_of_coq():

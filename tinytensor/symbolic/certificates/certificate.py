@@ -48,6 +48,12 @@ Scope Print Assumptions Check Admitted Axiom Parameter
 MEANINGS = frozenset([*WORDS.split(), *[row.coq for row in TABLE.values() if row.coq]])
 RESERVED = MEANINGS | {"r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
 SPELLED = {"'": "_prime"}
+OPENING = (
+    "From Coq Require Import Reals",
+    "From Coquelicot Require Import Coquelicot",
+    "From Tinytensor Require Import Tinytensor",
+    "Open Scope R_scope",
+)
 
 
 @dataclass
@@ -539,10 +545,7 @@ def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
     if conditions:
         yield f"   The function is this program where {', '.join(conditions)}."
     yield "   An index i = 1..n of the printed formulas is i - 1 here: Σ i < n, f i is f 0 + ... + f (n - 1). *)"
-    yield "From Coq Require Import Reals."
-    yield "From Coquelicot Require Import Coquelicot."
-    yield "From Tinytensor Require Import Tinytensor."
-    yield "Open Scope R_scope."
+    yield from (f"{sentence}." for sentence in OPENING)
 
 
 def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:

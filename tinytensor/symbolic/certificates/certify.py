@@ -19,18 +19,13 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from tinytensor.native.platform.distribution import programs
-from tinytensor.symbolic.certificates.certificate import MEANINGS
+from tinytensor.symbolic.certificates.certificate import MEANINGS, OPENING
 from tinytensor.symbolic.certificates.statements import NAME, Definitions, Unread, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
 PATIENCE = 600  # seconds: a processor may be shared by many
 LIBRARY = "Tinytensor"
-REQUIRED = {
-    "From Coq Require Import Reals",
-    "From Coquelicot Require Import Coquelicot",
-    f"From {LIBRARY} Require Import {LIBRARY}",
-}
 AXIOMS = {  # of the real numbers of Coq's standard library, and of equal functions
     "ClassicalDedekindReals.sig_forall_dec": "a decidable statement on all natural numbers can be decided",
     "ClassicalDedekindReals.sig_not_dec": "a negated statement can be decided",
@@ -46,8 +41,7 @@ TRUSTED = (
 )
 # what a sentence outside of a proof may be
 SENTENCES = [
-    *(re.escape(line).replace(r"\ ", r"\s+") for line in sorted(REQUIRED)),
-    r"Open\s+Scope\s+R_scope",
+    *(re.escape(sentence).replace(r"\ ", r"\s+") for sentence in OPENING),
     rf"(?:Section|End)\s+{NAME}",
     rf"#\[local\]\s*Hint\s+Unfold(?:\s+{NAME})+\s*:\s*formulas",
     rf"Local\s+Notation\s+{NAME}\s*:=(?s:.*)",
@@ -259,11 +253,7 @@ class Coq:
         What is printed leaves out arguments, as the space of a derivative. So Coq reads it once more, where no word has
         been changed: a theorem must prove what its statement is then, and a definition be equal to its formula.
         """
-        clean = [
-            f"From {LIBRARY} Require certificate.",
-            *sorted(f"{each}." for each in REQUIRED),
-            "Open Scope R_scope.",
-        ]
+        clean = [f"From {LIBRARY} Require certificate.", *[f"{sentence}." for sentence in OPENING]]
         asked = [*clean, "Set Printing Width 110.", "Set Printing Depth 10000."]
         for command in [f"Check certificate.{n}" for n in theorems] + [f"Print certificate.{n}" for n in definitions]:
             asked += [f"{command}.", f'Goal True. idtac "{MARK}". Abort.']
