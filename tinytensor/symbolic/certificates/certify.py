@@ -119,12 +119,11 @@ def sentences(text: str) -> Iterator[str]:
 
 def refusals(text: str) -> list[str]:
     """The sentences that a certificate may not have, and why."""
-    result: list[str] = []
     try:
         every = list(sentences(text))
     except Unread as error:
         return [str(error)]
-    result += looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS})
+    result = list(looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS}))
     depth, in_proof, theorems = 0, False, 0
     for sentence in every:
         short = " ".join(sentence.split())[:80]
@@ -229,8 +228,7 @@ class Coq:
         if result.refused:
             return result
         if error := self.run("certificate", [text])[1]:
-            result.refused.append(f"coqc: {error}")
-            return result
+            return Certified(refused=[f"coqc: {error}"])
         names, defined = (
             [re.match(rf"{word}\s+({NAME})", s)[1] for s in sentences(text) if s.startswith(word)]
             for word in ("Theorem", "Definition")
@@ -238,8 +236,7 @@ class Coq:
         try:
             statements, result.definitions, result.axioms = self._printed(names, defined)
         except Unread as error:
-            result.refused.append(str(error))
-            return result
+            return Certified(refused=[str(error)])
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
         known = Definitions(dict(zip(defined, result.definitions, strict=True)))
         why = {theorem.name: refusal(theorem.statement, known) for theorem in result.theorems}
@@ -266,9 +263,8 @@ class Coq:
         parts = [re.split(r"\n\n", part.strip())[0] for part in parts]
         statements = [re.sub(r"^\S+\s+:\s+", "", part) for part in parts[: len(theorems)]]
         formulas = [re.split(r"\n\s+: ", part)[0].partition("=")[2] for part in parts[len(theorems) :]]
-        read = [
-            f"Definition a{n} : {said} := certificate.{t}." for n, (t, said) in enumerate(zip(theorems, statements))
-        ]
+        pairs = enumerate(zip(theorems, statements))
+        read = [f"Definition a{n} : {said} := certificate.{theorem}." for n, (theorem, said) in pairs]
         read += [f"Goal certificate.{d} = ({f}). reflexivity. Qed." for d, f in zip(definitions, formulas)]
         if error := self.run("read", [*clean, *read])[1]:
             raise Unread(f"Coq prints other theorems or definitions than it has, something is hidden: {error[:200]}")

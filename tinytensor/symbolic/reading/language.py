@@ -367,17 +367,13 @@ def is_open(module: types.ModuleType) -> bool:
 
 def is_hidden(value) -> bool:
     """May an object, or one of a class, ask for a type, or do what is not seen?"""
-    if isinstance(value, type) and vars(value).get("_is_protocol"):  # isinstance() asks for attributes
-        return True
-    if hasattr(value, "registry"):  # singledispatch() asks for a type
-        return True
     classes = classes_of(value)
-    if any(map(is_forged, classes)):
-        return True
-    if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
-        return True
+    asks = isinstance(value, type) and vars(value).get("_is_protocol")  # isinstance() asks for attributes
+    asks = asks or hasattr(value, "registry")  # singledispatch() asks for a type
+    lives_on = any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN)  # while objects are read
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
-    return not all(isinstance(method, types.FunctionType) for method in exits)  # others are not seen to end exceptions
+    is_seen = all(isinstance(method, types.FunctionType) for method in exits)  # where it ends an exception
+    return bool(asks or lives_on or not is_seen or any(map(is_forged, classes)))
 
 
 def in_reach(value, names: Collection[str]) -> list:
