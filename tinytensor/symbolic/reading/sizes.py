@@ -328,8 +328,8 @@ class _Number:
 
         return method
 
-    __add__, __radd__ = _arithmetic("add", operator.add), _arithmetic("add", operator.add)
-    __mul__, __rmul__ = _arithmetic("mul", operator.mul), _arithmetic("mul", operator.mul)
+    __add__ = __radd__ = _arithmetic("add", operator.add)
+    __mul__ = __rmul__ = _arithmetic("mul", operator.mul)
     __sub__, __rsub__ = _arithmetic("sub", operator.sub), _arithmetic("sub", lambda a, b: b - a)
     __truediv__ = _arithmetic("true_divide", operator.truediv, lambda a, b: check_domain(b, "denominator"))
     __rtruediv__ = _arithmetic("", lambda a, b: b / a, lambda a, b: check_domain(a, "denominator"))
@@ -359,9 +359,7 @@ class SymInt(_Number):
     roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
     __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
-    __class__ = property(
-        lambda self: int
-    )  # so that isinstance(n, int) is answered as for the number that it stands for
+    __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
 
     def _operand(self, value) -> Expr | None:
         """The other operand as a formula, or None."""
@@ -402,7 +400,7 @@ class SymInt(_Number):
     def __rdivmod__(self, value):
         return value // self, value % self
 
-    def _compared(operation: str, sign: int, offset: int, opposite: bool, name: str) -> Callable:
+    def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
         """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
 
         def method(self, value):
@@ -418,13 +416,13 @@ class SymInt(_Number):
             answer = self.reading.ask(operation, sign * (self.expr - q) + offset)
             if operation == "==" and not answer and type(value) is SymInt:
                 self.reading.compared = self, value
-            return answer != opposite
+            return answer
 
         return method
 
-    __ge__, __gt__ = _compared(">=", 1, 0, False, "__ge__"), _compared(">=", 1, -1, False, "__gt__")
-    __le__, __lt__ = _compared(">=", -1, 0, False, "__le__"), _compared(">=", -1, -1, False, "__lt__")
-    __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
+    __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
+    __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
+    __eq__ = _compared("__eq__", "==", 1, 0)  # of which Python makes !=
 
 
 def check_domain(n, what: str) -> None:
@@ -538,7 +536,7 @@ class SymFloat(_Number):
 
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
-    __eq__, __ne__ = _compared("__eq__"), _compared("__ne__")
+    __eq__ = _compared("__eq__")
 
     def is_small(self) -> bool:
         """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""
