@@ -16,8 +16,9 @@ from derivations.proofs.rules import covered
 from tests.tools.coq import certified, needed
 from tinytensor.core.op import OPS
 from tinytensor.symbolic.certificates import certify as certifying
+from tinytensor.symbolic.certificates import statements
 from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, sentences
-from tinytensor.symbolic.certificates.statements import NOT_MET, Definitions, refusal
+from tinytensor.symbolic.certificates.statements import NOT_MET, NOT_MET_IN_TIME, Definitions, refusal
 
 
 @pytest.mark.slow
@@ -221,6 +222,19 @@ def test_statements_of_certificates_are_accepted(hypothesis):
 def test_hypotheses_that_no_numbers_meet_are_refused(hypotheses):
     for statement in (SUM + hypotheses + AT + DX, TABLE + IN_RANGE + hypotheses + AT + DX, SUM + AT + hypotheses + DX):
         assert refusal(statement, Definitions(DEFINED)) == NOT_MET
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    [
+        "0 < (Σ k < 1000000000, 1 + x 0%nat ^ 2) -> ",
+        "(forall k : nat, (k < 1000000000 * N)%nat -> 0 < 1 + x 0%nat ^ 2) -> ",
+    ],
+)
+def test_the_search_for_numbers_that_meet_hypotheses_ends(hypothesis, monkeypatch):
+    monkeypatch.setattr(statements, "SECONDS", 0.1)
+    assert refusal(SUM + hypothesis + AT + DX, Definitions(DEFINED)).startswith(NOT_MET_IN_TIME)
+    assert refusal(SUM + hypothesis.replace("1000000000", "2") + AT + DX, Definitions(DEFINED)) == ""
 
 
 @pytest.mark.parametrize(
@@ -446,7 +460,7 @@ def test_a_recursion_that_is_assumed_to_end_is_seen(monkeypatch):
 
 
 def coq_header():
-    return (f"{one}." for one in [*sorted(certifying.REQUIRED), "Open Scope R_scope"])
+    return (f"{line}." for line in certifying.OPENING)
 
 
 def test_sentences_are_those_of_coq():

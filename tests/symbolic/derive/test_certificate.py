@@ -15,7 +15,7 @@ from derivations.proofs import coq
 from tests.symbolic.derive.derived_functions import arrays
 from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
-from tinytensor.symbolic import Index, NotCertifiable, derive
+from tinytensor.symbolic import Index, NotCertifiable, derive, positive_definite
 from tinytensor.symbolic.certificates.statements import Definitions, Reader
 
 XY = {"x": ("N",), "y": ("N",)}
@@ -156,6 +156,13 @@ def test_certificate_is_accepted(name):
 def test_what_no_certificate_can_hold_is_refused(function, arguments, why):
     with pytest.raises(NotCertifiable, match=why):
         derive(function, **arguments).certificate()
+
+
+def test_the_factor_of_a_matrix_has_no_certificate():
+    """Its gradient has a line, Φ, that is the gradient of no name."""
+    derivation = derive(lambda S: tt.linalg.cholesky(S), positive_definite("S"), S=("D", "D"))
+    with pytest.raises(NotCertifiable, match="MatrixEntry is not among the functions"):
+        derivation.certificate()
 
 
 def test_page_shows_what_is_written(tmp_path, monkeypatch, capsys):

@@ -7,14 +7,15 @@ formula of its gradient is what arrives from the lines that use it (`..._is`, `.
 is the differential of the result. "The theorems" let one entry move.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import count
 
 from sympy import Expr, Symbol
 
 from tinytensor.symbolic.certificates.terms import (
+    FACTOR,
     ONE,
     ZERO,
     NotCertifiable,
@@ -34,18 +35,25 @@ from tinytensor.symbolic.certificates.terms import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.functions import TABLE
 
 WORDS = """
 as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
-R nat INR PI exp ln sqrt sin cos tanh asin acos atan arcsinh erf sigmoid softplus Phi density relu theta same sign Rabs
-O S larger Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or Rplus Rmult
-Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
+R nat INR PI O S Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or
+Rplus Rmult Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
 Definition Lemma Theorem Proof Qed Section End Variable Variables Hypothesis Let Notation Local Require Import Open
 Scope Print Assumptions Check Admitted Axiom Parameter
 """
-MEANINGS = frozenset(WORDS.split())  # words of Coq and of the library, which no name of a certificate may have
+# words of Coq and of the library, which no name of a certificate may have
+MEANINGS = frozenset([*WORDS.split(), *[row.coq for row in TABLE.values() if row.coq]])
 RESERVED = MEANINGS | {"r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
 SPELLED = {"'": "_prime"}
+OPENING = (
+    "From Coq Require Import Reals",
+    "From Coquelicot Require Import Coquelicot",
+    "From Tinytensor Require Import Tinytensor",
+    "Open Scope R_scope",
+)
 
 
 @dataclass
@@ -70,23 +78,17 @@ class CertifiedProgram:
 
 @dataclass
 class Line:
-    """A line as a term: its name in Coq, its own indices with their sizes, and the entries in it."""
+    """A line as a term: its name in Coq, and its own indices with their sizes."""
 
     name: Name
     coq: str
     binders: tuple[tuple[str, str], ...]
     term: Term
     printed: str
-    entries: list[WeightedEntry] = field(default_factory=list)
-    conditions: list[ValueCondition] = field(default_factory=list)
 
     @property
     def indices(self) -> tuple[str, ...]:
         return tuple(i for i, _ in self.binders)
-
-    @property
-    def entry(self) -> Term:
-        return Term("entry", name=self.name, indices=self.indices)
 
 
 class Certificate:
@@ -102,10 +104,9 @@ class Certificate:
     def _name_everything(self) -> None:
         p = self.program
         output, names, parameters = name_of(p.output), [line.name for line in p.lines], list(map(name_of, p.parameters))
-        self.weights: Name | None = d(output) if isinstance(output, Array) else None
-        self.loss: Name = Symbol("loss", real=True) if self.weights is not None else output
-        weights = [] if self.weights is None else [self.weights]
-        arrays = list(dict.fromkeys([*parameters, *p.constants, *names, *weights, self.loss]))
+        self.weights: list[Name] = [d(output)] if isinstance(output, Array) else []
+        self.loss: Name = Symbol("loss", real=True) if self.weights else output
+        arrays = list(dict.fromkeys([*parameters, *p.constants, *names, *self.weights, self.loss]))
         self.coq: dict[object, str] = {}
         self.taken: set[str] = set()
         for x in dict.fromkeys([*arrays, *map(d, parameters), *map(d, names)]):
@@ -135,34 +136,37 @@ class Certificate:
         p = self.program
         self.reader = Reader(self.coq, p.names, {*self.taken, *RESERVED})
         self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
-        constants = dict.fromkeys(c for c in (*p.constants, self.weights) if c is not None and c not in self.tables)
-        self.constants = list(constants)
+        self.constants = [c for c in dict.fromkeys((*p.constants, *self.weights)) if c not in self.tables]
         self.parameters = {name_of(e): e for e in p.parameters}
         self.lines: list[Line] = list(map(self._line, p.lines))
-        active: set[Name] = set(self.parameters)
-        for line in self.lines:
-            active |= {line.name} if names_in(line.term) & active else set()
-        if self.weights is not None:
+        if self.weights:
             self.lines.append(self._line_of_loss())
-            active.add(self.loss)
-        for line in self.lines:
-            if line.name in active:
-                line.entries, line.conditions = entries_of(line.term, active)
-        self.active = active
-        self.moving = [line for line in self.lines if line.name in active]
-        self._moving = {line.name: line for line in self.moving}
-        self.gradients = {n: self._line(x) for n, x in p.gradients.items() if n in active and n != self.weights}
+        self.active = self._active_names()
+        self.moving = {line.name: line for line in self.lines if line.name in self.active}
+        self.gradients = {name: self._line(line) for name, line in p.gradients.items() if name in self.active}
         if lacking := [name for name in self.parameters if name not in self.gradients]:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
-        self.definitions = {line.name: line.term for line in self.lines}
-        signs = SignsOfTerms(self.definitions, [c for c in self.constants if c.is_positive])
-        needed = [(line, c) for line in self.moving for c in line.conditions if not signs.holds(c)]
-        self.needed = dict.fromkeys(with_indices(c, line) for line, c in needed)
+        self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
+        self.needed = self._conditions()
+
+    def _active_names(self) -> set[Name]:
+        """The names that a parameter reaches, and the loss."""
+        active = {*self.parameters, self.loss}
+        for line in self.lines:
+            active |= {line.name} if names_in(line.term) & active else set()
+        return active
+
+    def _conditions(self) -> list[ValueCondition]:
+        """The conditions on values that signs do not meet."""
+        definitions = {line.name: line.term for line in self.lines}
+        signs = SignsOfTerms(definitions, [c for c in self.constants if c.is_positive])
+        pairs = [(c, line) for line in self.moving.values() for c in entries_of(line.term, self.active)[1]]
+        return list(dict.fromkeys(with_indices(c, line) for c, line in pairs if not signs.holds(c)))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
-        weights = Term("entry", name=self.weights, indices=output.entry.indices)
-        weighted = total(output.binders, product(weights, output.entry))
+        weights, entry = (Term("entry", name=name, indices=output.indices) for name in (*self.weights, output.name))
+        weighted = total(output.binders, product(weights, entry))
         printed = "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
         return Line(self.loss, self.coq[self.loss], (), weighted, printed)
 
@@ -172,43 +176,39 @@ class Certificate:
         coq, printed = self.coq[definition.name], self.program.printed(definition)
         return Line(definition.name, coq, tuple(binders.values()), term, printed)
 
-    def adjoint(self, name: Name, indices: tuple[str, ...]) -> Term:
+    def adjoint(self, name: Name) -> Term:
         """The entry of the adjoint of a name; 1 for that of the result."""
-        if name == self.loss:
-            return ONE
-        return Term("entry", name=d(name), indices=indices)
+        indices = tuple(i for i, _ in self.binders_of(name))
+        return ONE if name == self.loss else Term("entry", name=d(name), indices=indices)
+
+    def arriving(self, name: Name) -> list[tuple[Line, WeightedEntry]]:
+        """The lines that use a name, and its entry there, with the line's adjoint in the weight."""
+        return [(line, use) for line, uses in self._uses for use in uses if use.entry.name == name]
 
     @cached_property
-    def arriving(self) -> dict[Name, list[tuple[Line, WeightedEntry]]]:
-        """For each moving name: the lines that use it, and its entry there, with the line's adjoint in the weight."""
-        result: dict[Name, list[tuple[Line, WeightedEntry]]] = {}
-        for line in self.moving:
-            for one in self.weighted(line, self.adjoint(line.name, line.entry.indices)):
-                result.setdefault(one.entry.name, []).append((line, one))
-        return result
+    def _uses(self) -> list[tuple[Line, list[WeightedEntry]]]:
+        return [(line, self.weighted(line)) for line in self.moving.values()]
 
-    def weighted(self, line: Line, weight: Term) -> list[WeightedEntry]:
-        """The entries of a line, the line itself with this weight; its own indices are bound, too."""
-        return [
-            WeightedEntry(x.entry, x.weight, (*line.binders, *x.binders))
-            for x in entries_of(line.term, self.active, weight)[0]
-        ]
+    def weighted(self, line: Line) -> list[WeightedEntry]:
+        """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
+        entries = entries_of(line.term, self.active, self.adjoint(line.name))[0]
+        return [replace(x, binders=(*line.binders, *x.binders)) for x in entries]
 
     def contributions(self, name: Name) -> list[Term]:
         """What arrives at an entry of a name, from each line that uses it."""
-        binders = self.binders_of(name)
-        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        return [self.contribution(one, indices, sizes) for _, one in self.arriving.get(name, [])]
+        return [self.contribution(use) for _, use in self.arriving(name)]
 
-    def contribution(self, one: WeightedEntry, indices: tuple[str, ...], sizes: Sequence[str]) -> Term:
-        """What arrives at the entry with these indices: the weights, summed over the other indices of the line."""
-        own, entry = one.own(sizes), one.entry.indices
-        change = {entry[n]: indices[n] for n in own}
-        summed_over = [(i, size) for i, size in one.binders if i not in change]
-        taken = {*indices, *self.reader.taken, *(i for i, _ in one.binders)}
+    def contribution(self, use: WeightedEntry) -> Term:
+        """What arrives at an entry of its name: the weights, summed over the other indices of the line."""
+        binders = self.binders_of(use.entry.name)
+        indices, sizes = [i for i, _ in binders], [n for _, n in binders]
+        free, entry = use.free_positions(sizes), use.entry.indices
+        change = {entry[n]: indices[n] for n in free}
+        summed_over = [(i, size) for i, size in use.binders if i not in change]
+        taken = {*indices, *self.reader.taken, *(i for i, _ in use.binders)}
         change |= {i: unused(i, taken) for i, _ in summed_over if i in indices}
-        moved = [(i, reindexed(p, change)) for n, (i, p) in enumerate(zip(indices, entry)) if n not in own]
-        body = product(renamed(one.weight, change, self.reader.taken), *[Term("delta", indices=pair) for pair in moved])
+        moved = [(i, reindexed(p, change)) for n, (i, p) in enumerate(zip(indices, entry)) if n not in free]
+        body = product(renamed(use.weight, change, self.reader.taken), *[Term("delta", indices=pair) for pair in moved])
         if body.head in ("+", "-", "neg"):
             body = Term("*", (ONE, body))
         return total([(change.get(i, i), size) for i, size in summed_over], body)
@@ -220,25 +220,16 @@ class Certificate:
 
     def _text(self) -> Iterator[str]:
         yield from header(f"{self.program.title}: its gradients", self.program.conditions)
-        yield ""
-        yield "(* ---- the program ---- *)"
-        yield ""
-        yield "Section Program."
-        yield ""
+        yield "\n(* ---- the program ---- *)\n\nSection Program.\n"
         yield f"Variables {self._sizes()}."
         for name in (*self.tables, *self.constants, *self.parameters):
             yield f"Variable {self.coq[name]} : {self._type(name)}."
         for line in (*self.lines, *self.adjoint_lines):
-            yield ""
-            yield f"(* {line.printed} *)"
             taken = f" ({' '.join(line.indices)} : nat)" if line.binders else ""
+            yield f"\n(* {line.printed} *)"
             yield f"Definition {line.coq}{taken} : R := {text(line.term, self.coq.__getitem__)}."
-        yield ""
-        yield "End Program."
-        yield ""
-        if hints := " ".join(line.coq for line in (*self.lines, *self.hidden.values())):
-            yield f"#[local] Hint Unfold {hints} : formulas."
-            yield ""
+        hints = " ".join(line.coq for line in (*self.lines, *self.hidden.values()))
+        yield f"\nEnd Program.\n\n#[local] Hint Unfold {hints} : formulas.\n"
         yield from self._proof()
         yield from self._theorems()
 
@@ -253,25 +244,23 @@ class Certificate:
     @cached_property
     def hidden(self) -> dict[Name, Line]:
         """The gradients that are not printed, by what they are of: what arrives there."""
-        why = "which is not printed: what arrives from the lines that use it"
-        return {
-            x.name: Line(d(x.name), self.coq[d(x.name)], x.binders, self._arrives(x), f"the gradient of {x.coq}, {why}")
-            for x in reversed(self.moving[:-1])
-            if x.name not in self.gradients and not self._is_given(x.name)
-        }
+        result = {}
+        for name in self.backward_names:
+            if name not in self.gradients and not self._is_output(name):
+                arrives = reduce(lambda a, b: Term("+", (a, b)), self.contributions(name) or [ZERO])
+                why = "which is not printed: what arrives from the lines that use it"
+                printed = f"the gradient of {self.coq[name]}, {why}"
+                result[name] = Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
+        return result
 
     @cached_property
     def adjoint_lines(self) -> list[Line]:
         """The gradients, from the last to the first."""
-        names = [*[x.name for x in reversed(self.moving[:-1])], *self.parameters]
-        return [(self.hidden | self.gradients)[name] for name in names if not self._is_given(name)]
+        return [(self.hidden | self.gradients)[n] for n in self.backward_names if not self._is_output(n)]
 
-    def _is_given(self, name: Name) -> bool:
+    def _is_output(self, name: Name) -> bool:
         """Is it the result, whose gradient is the weights?"""
-        return self.weights is not None and name == name_of(self.program.output)
-
-    def _arrives(self, line: Line) -> Term:
-        return reduce(lambda a, b: Term("+", (a, b)), self.contributions(line.name) or [ZERO])
+        return bool(self.weights) and name == name_of(self.program.output)
 
     # -- the proof
 
@@ -280,7 +269,7 @@ class Certificate:
         return f"{self.coq[name]}_s" if self._moves(name) else self.coq[name]
 
     def _moves(self, name: Name) -> bool:
-        return bool(self._moving_variables(name))
+        return name in self.parameters or any(x in self.parameters for x in self._variables(name))
 
     @cached_property
     def _all_lines(self) -> dict[Name, Line]:
@@ -300,12 +289,8 @@ class Certificate:
         seen.add(name)
         line = self._all_lines[name]
         shown = text(line.term, self.coq.__getitem__).replace("(", " ").replace(")", " ").replace(",", " ").split()
-        own = {i for i, _ in line.binders}
-        words = {w for w in shown if w not in own}
+        words = {*shown} - {*line.indices}
         return words.union(*[self._words(n, seen) for n in names_in(line.term)])
-
-    def _moving_variables(self, name: Name) -> list[Name]:
-        return [name] if name in self.parameters else [x for x in self._variables(name) if x in self.parameters]
 
     def applied(self, name: Name, argument: Callable[[Name], str]) -> str:
         """A name outside of the section, with its variables; `argument` gives the text of a parameter."""
@@ -317,36 +302,24 @@ class Certificate:
     def _curve(self, name: Name, point: str = "r") -> str:
         return self.applied(name, lambda x: f"({self.coq[x]} {point})")
 
-    def _ranges(self, binders) -> str:
-        return "".join(f"({i} < {n})%nat -> " for i, n in binders)
-
-    def _forall(self, binders, also: str = "") -> str:
-        names = " ".join(i for i, _ in binders)
-        bound = [f"({names} : nat)"] * bool(names) + [also] * bool(also)
-        return f"forall {' '.join(bound)}, " if bound else ""
-
-    def _condition(self, c: ValueCondition, called: Callable[[Name], str]) -> str:
-        return f"{self._forall(c.binders)}{self._ranges(c.binders)}{condition_text(c, called)}"
-
     def _hypotheses(self, called: Callable[[Name], str]) -> Iterator[tuple[str, str]]:
         """Names and statements of the hypotheses on sizes, tables and values."""
         for size in self.sizes:
             yield f"{self.coq[size]}_positive", f"(0 < {self.coq[size]})%nat"
         for table in self.tables:
             binders = self.binders_of(table)
-            at = " ".join([self.coq[table], *[i for i, _ in binders]])
-            inside = f"({at} < {self.reader.size(table.values)})%nat"
-            yield f"{self.coq[table]}_in_range", f"{self._forall(binders)}{self._ranges(binders)}{inside}"
+            inside = f"({indexed(self.coq[table], binders)} < {self.reader.size(table.values)})%nat"
+            yield f"{self.coq[table]}_in_range", for_all(binders) + inside
         used = set().union(*[names_in(line.term) for line in self.lines])
         for name in (c for c in self.constants if c.is_positive and c in used):
             yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
         for n, c in enumerate(self.needed, start=1):
-            yield f"condition{n}", self._condition(c, called)
+            yield f"condition{n}", for_all(c.binders) + condition_text(c, called)
 
     def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
         """The indices of a name with their sizes."""
-        if name in self._moving:
-            return self._moving[name].binders
+        if name in self.moving:
+            return self.moving[name].binders
         if name in self.parameters:
             indices = getattr(self.parameters[name], "indices", ())
         else:
@@ -355,35 +328,27 @@ class Certificate:
 
     def _pairing(self, name: Name, weight: Term | None = None) -> str:
         """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
-        binders = self.binders_of(name)
-        weight = weight or self.adjoint(name, tuple(i for i, _ in binders))
-        shown = text(weight, self.at_point)
-        shown = f"({shown})" if weight.head in ("+", "-", "neg") else shown
-        inner = summed(binders, f"{shown} * {self._moved(name, binders)}")
-        return inner if binders else f"({inner})"
+        shown = text(weight or self.adjoint(name), self.at_point, FACTOR)
+        inner = summed(self.binders_of(name), f"{shown} * {self._moved(name)}")
+        return inner if self.binders_of(name) else f"({inner})"
 
-    def _moved(self, name: Name, binders) -> str:
+    def _moved(self, name: Name) -> str:
         """The derivative of an entry of a name."""
-        return " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
+        return indexed(f"{self.coq[name]}'", self.binders_of(name))
 
     def _proof(self) -> Iterator[str]:
-        yield "(* ---- the proof ---- *)"
-        yield ""
-        yield "Section Differential."
-        yield ""
+        yield "(* ---- the proof ---- *)\n\nSection Differential.\n"
         yield f"Variables {self._sizes()}."
         for name in (*self.tables, *self.constants):
             yield f"Variable {self.coq[name]} : {self._type(name)}."
         yield "Variable s : R."
-        yield ""
-        yield "(* Each argument moves: X r at r, X s at the point s, where its derivative is X'. *)"
+        yield "\n(* Each argument moves: X r at r, X s at the point s, where its derivative is X'. *)"
         for name in self.parameters:
             type_of_entry = self._type(name)
             yield f"Variables ({self.coq[name]} : R -> {type_of_entry}) ({self.coq[name]}' : {type_of_entry})."
         for name in (*self.parameters, *self._all_lines):
             if self._moves(name):
-                at = f"({self.coq[name]} s)" if name in self.parameters else self._curve(name, "s")
-                yield f"Local Notation {self.coq[name]}_s := {at}."
+                yield f"Local Notation {self.coq[name]}_s := {self._curve(name, 's')}."
             elif self._variables(name):
                 yield f"Local Notation {self.coq[name]} := {self._curve(name)}."
         yield ""
@@ -391,71 +356,61 @@ class Certificate:
             yield f"Hypothesis {label} : {statement}."
         for name in self.parameters:
             yield f"Hypothesis {self._moves_lemma(name)}."
-        for line in self.moving:
+        for line in self.moving.values():
             yield from self._moving_line(line)
-        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
+        for name in self.backward_names:
             yield from self._arrival(name)
         yield from self._differential()
-        yield "End Differential."
-        yield ""
+        yield "End Differential.\n"
 
     def _moves_lemma(self, name: Name) -> str:
-        binders, moved = self.binders_of(name), self._moved(name, self.binders_of(name))
-        entry = " ".join([self._curve(name), *[i for i, _ in binders]])
+        binders, moved = self.binders_of(name), self._moved(name)
         moved = f"({moved})" if binders else moved
-        statement = f"is_derive (fun r => {entry}) s {moved}"
-        return f"{self.coq[name]}_moves : {self._forall(binders)}{self._ranges(binders)}{statement}"
+        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s {moved}"
+        return f"{self.coq[name]}_moves : {for_all(binders)}{statement}"
 
     def _moving_line(self, line: Line) -> Iterator[str]:
-        known = [f"{self.coq[n]}_moves" for n in dict.fromkeys(x.entry.name for x in line.entries)]
-        known = [x for x in known if x.removesuffix("_moves") not in {self.coq[n] for n in self.parameters}]
-        pose = "".join(f"pose proof {x}. " for x in known)
-        curve = " ".join([self._curve(line.name), *line.indices])
+        entries = entries_of(line.term, self.active, Term("number", text="g"))[0]
+        known = dict.fromkeys(x.entry.name for x in entries if x.entry.name not in self.parameters)
+        pose = "".join(f"pose proof {self.coq[n]}_moves. " for n in known)
+        curve = indexed(self._curve(line.name), line.binders)
         binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
-        yield ""
-        yield f"(* {line.printed} *)"
+        yield f"\n(* {line.printed} *)"
         yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {line.coq}. Qed."
         parts = []
-        for x in entries_of(line.term, self.active, Term("number", text="g"))[0]:
+        for x in entries:
             moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
-            parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
-        statement = f"g * {self._moved(line.name, line.binders)} = " + " + ".join(parts)
-        yield f"Lemma {line.coq}_line : {self._forall(line.binders, '(g : R)')}{self._ranges(line.binders)}{statement}."
+            parts.append(summed(x.binders, f"{text(x.weight, self.at_point, FACTOR)} * {moved}"))
+        statement = f"g * {self._moved(line.name)} = " + " + ".join(parts)
+        yield f"Lemma {line.coq}_line : {for_all(line.binders, '(g : R)')}{statement}."
         yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
         yield from self._out(line)
 
-    def _factor(self, term: Term) -> str:
-        return text(Term("*", (term, ONE)), self.at_point).removesuffix(" * 1")
-
     def _out(self, line: Line) -> Iterator[str]:
-        adjoint = self.adjoint(line.name, line.indices)
-        pairs = [self._flow(one) for one in self.weighted(line, adjoint)]
-        depth = len(line.binders)
-        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(pairs)}."
+        uses = self.weighted(line)
+        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
         yield "Proof."
-        yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => apply {line.coq}_line; range) | cbv beta]."
+        inside = f"inside {len(line.binders)}%nat ltac:(fun _ => apply {line.coq}_line; range)"
+        yield f"  etransitivity; [{inside} | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
-        for one in self.weighted(line, adjoint):
-            yield f"  - {self._order(one)}totals."
+        yield from (f"  - {self._order(use)}totals." for use in uses)
         yield "Qed."
 
-    def _flow(self, one: WeightedEntry) -> str:
+    def _flow(self, use: WeightedEntry) -> str:
         """What flows from a line to one entry in it: a sum over the entries of its name."""
-        binders = self.binders_of(one.entry.name)
-        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        return self._pairing(one.entry.name, self.contribution(one, indices, sizes))
+        return self._pairing(use.entry.name, self.contribution(use))
 
-    def _order(self, one: WeightedEntry) -> str:
+    def _order(self, use: WeightedEntry) -> str:
         """Tactics that bring the sums of a line into the order: indices of the entry, then the others."""
-        order = [i for i, _ in one.binders]
+        order = [i for i, _ in use.binders]
         target: list[str] = []
         steps = []
-        rank = len(one.entry.indices)
-        sizes = [n for _, n in self.binders_of(one.entry.name)]
-        for n, position in enumerate(one.entry.indices):
-            if n in one.own(sizes):
+        rank = len(use.entry.indices)
+        sizes = [n for _, n in self.binders_of(use.entry.name)]
+        for n, position in enumerate(use.entry.indices):
+            if n in use.free_positions(sizes):
                 target.append(position)
             else:
                 steps.append(f"introduce {len(order)}%nat {n + 1}%nat {rank}%nat ({sizes[n]})%nat. ")
@@ -463,34 +418,29 @@ class Certificate:
                 target.append(f"new {n}")
         target += [i for i in order if i not in target]
         for position, index in enumerate(target):
-            now = order.index(index)
-            while now > position:
-                steps.append(f"exchange {now - 1}%nat. ")
-                order[now - 1], order[now] = order[now], order[now - 1]
-                now -= 1
+            steps += [f"exchange {n - 1}%nat. " for n in range(order.index(index), position, -1)]
+            order.remove(index)
+            order.insert(position, index)
         return "".join(steps)
 
     def _arrival(self, name: Name) -> Iterator[str]:
         """Two lemmas: the formula of a gradient is what arrives, and so for the sum over its entries."""
-        binders, parts = self.binders_of(name), self.contributions(name)
-        adjoint = self.adjoint(name, tuple(i for i, _ in binders))
-        label = self.coq[adjoint.name]
-        shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
-        statement = f"{text(adjoint, self.at_point)} = {' + '.join(shown)}"
-        yield ""
-        yield f"(* what arrives at {self.coq[name]} *)"
-        yield f"Lemma {label}_is : {self._forall(binders)}{self._ranges(binders)}{statement}."
+        binders, parts, label = self.binders_of(name), self.contributions(name), self.coq[d(name)]
+        shown = [text(part, self.at_point, FACTOR) for part in parts] or ["0"]
+        statement = f"{text(self.adjoint(name), self.at_point)} = {' + '.join(shown)}"
+        yield f"\n(* what arrives at {self.coq[name]} *)"
+        yield f"Lemma {label}_is : {for_all(binders)}{statement}."
         if name in self.hidden:
             yield "Proof. reflexivity. Qed."
-        elif self._is_given(name):
+        elif self._is_output(name):
             yield "Proof. intros. ring. Qed."
         else:
             hidden, lines = self._to_unfold(name, parts)
             tactic = f"{'collects_through' if hidden else 'collects'} ltac:({lines})"
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
-        flows = [self._flow(x) for _, x in self.arriving.get(name, [])]
+        flows = [self._flow(x) for _, x in self.arriving(name)]
         yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
-        if self._is_given(name):
+        if self._is_output(name):
             yield "Proof. reflexivity. Qed."
             return
         then = f"distribute {len(flows) - 1}%nat" if flows else "apply Rmult_0_l"
@@ -512,22 +462,19 @@ class Certificate:
             if (n := of.get(waiting.pop())) and n not in passed:
                 passed.add(n)
                 waiting += names_in(self.hidden[n].term)
-        users = passed | {line.name for n in (name, *passed) for line, _ in self.arriving.get(n, [])}
+        users = passed | {line.name for n in (name, *passed) for line, _ in self.arriving(n)}
         lines = [line.coq for line in reversed(self.lines) if line.name in users]
         hidden = [line.coq for n, line in self.hidden.items() if n in passed]
         return hidden[::-1], f"unfold {', '.join(lines)}" if lines else "idtac"
 
     def _differential(self) -> Iterator[str]:
         pairs = map(self._pairing, self.parameters)
-        yield ""
-        yield "(* the differential: the sum of all these equations *)"
+        yield "\n(* the differential: the sum of all these equations *)"
         yield f"Lemma differential : is_derive (fun r => {self._curve(self.loss)}) s ({' + '.join(pairs)})."
         yield "Proof using All."
         yield f"  apply (derive_eq _ _ _ _ {self.coq[self.loss]}_moves)."
-        for line in self.moving:
-            yield f"  pose proof {line.coq}_out."
-        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
-            yield f"  pose proof {self.coq[d(name)]}_in."
+        yield from (f"  pose proof {line.coq}_out." for line in self.moving.values())
+        yield from (f"  pose proof {self.coq[d(name)]}_in." for name in self.backward_names)
         yield "  added."
         yield "Qed."
 
@@ -546,19 +493,15 @@ class Certificate:
             point = f"({' '.join([coq, *indices])})" if indices else coq
             loss = self.applied(self.loss, lambda x, name=name, put=put: put if x == name else self.coq[x])
             gradient = self.applied(d(name), self.coq.__getitem__).strip("()")
-            yield ""
-            yield f"(* {self.gradients[name].printed} *)"
+            yield f"\n(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
             yield f"  forall {variables},"
             yield from (f"  {h} ->" for h in hypotheses)
-            yield f"  {self._forall(binders)}{self._ranges(binders)}".rstrip()
-            yield f"  is_derive (fun r => {loss}) {point} ({' '.join([gradient, *indices])})."
-            yield "Proof."
-            yield "  intros."
-            yield "  eapply derive_eq."
+            yield f"  {for_all(binders)}".rstrip()
+            yield f"  is_derive (fun r => {loss}) {point} ({indexed(gradient, binders)})."
+            yield "Proof.\n  intros.\n  eapply derive_eq."
             yield f"  - apply (differential {' '.join(self._curves(name, put, point))}); hypothesis."
-            yield "  - one_entry."
-            yield "Qed."
+            yield "  - one_entry.\nQed."
 
     def _curves(self, name: Name, put: str, point: str) -> Iterator[str]:
         """The arguments of the differential where an entry of a name moves: curves, and their derivatives."""
@@ -576,6 +519,18 @@ class Certificate:
                 yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
 
 
+def indexed(head: str, binders: Iterable[tuple[str, str]]) -> str:
+    """The text of an entry of what `head` is."""
+    return " ".join([head, *[index for index, _ in binders]])
+
+
+def for_all(binders: Sequence[tuple[str, str]], variable: str = "") -> str:
+    """The text before a statement for all these indices in their ranges, and for another variable."""
+    bound = [f"({' '.join(i for i, _ in binders)} : nat)"] * bool(binders) + [variable] * bool(variable)
+    ranges = "".join(f"({i} < {n})%nat -> " for i, n in binders)
+    return f"forall {' '.join(bound)}, {ranges}" if bound else ""
+
+
 def summed(binders: Sequence[tuple[str, str]], inner: str) -> str:
     """The text of a sum over (index, size)."""
     for index, size in reversed(binders):
@@ -590,10 +545,7 @@ def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
     if conditions:
         yield f"   The function is this program where {', '.join(conditions)}."
     yield "   An index i = 1..n of the printed formulas is i - 1 here: Σ i < n, f i is f 0 + ... + f (n - 1). *)"
-    yield "From Coq Require Import Reals."
-    yield "From Coquelicot Require Import Coquelicot."
-    yield "From Tinytensor Require Import Tinytensor."
-    yield "Open Scope R_scope."
+    yield from (f"{sentence}." for sentence in OPENING)
 
 
 def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
@@ -610,6 +562,6 @@ def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
 
 def free_indices(term: Term) -> set[str]:
     """The words that may be indices in a term."""
-    own = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
-    inner = own.union(*map(free_indices, term.parts))
+    words = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
+    inner = words.union(*map(free_indices, term.parts))
     return inner - {term.text} if term.head == "total" else inner

@@ -19,18 +19,13 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from tinytensor.native.platform.distribution import programs
-from tinytensor.symbolic.certificates.certificate import MEANINGS
+from tinytensor.symbolic.certificates.certificate import MEANINGS, OPENING
 from tinytensor.symbolic.certificates.statements import NAME, Definitions, Unread, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
 PATIENCE = 600  # seconds: a processor may be shared by many
 LIBRARY = "Tinytensor"
-REQUIRED = {
-    "From Coq Require Import Reals",
-    "From Coquelicot Require Import Coquelicot",
-    f"From {LIBRARY} Require Import {LIBRARY}",
-}
 AXIOMS = {  # of the real numbers of Coq's standard library, and of equal functions
     "ClassicalDedekindReals.sig_forall_dec": "a decidable statement on all natural numbers can be decided",
     "ClassicalDedekindReals.sig_not_dec": "a negated statement can be decided",
@@ -46,8 +41,7 @@ TRUSTED = (
 )
 # what a sentence outside of a proof may be
 SENTENCES = [
-    *(re.escape(one).replace(r"\ ", r"\s+") for one in sorted(REQUIRED)),
-    r"Open\s+Scope\s+R_scope",
+    *(re.escape(sentence).replace(r"\ ", r"\s+") for sentence in OPENING),
     rf"(?:Section|End)\s+{NAME}",
     rf"#\[local\]\s*Hint\s+Unfold(?:\s+{NAME})+\s*:\s*formulas",
     rf"Local\s+Notation\s+{NAME}\s*:=(?s:.*)",
@@ -91,47 +85,45 @@ class Certified:
             lines += [""]
         lines += ["axioms:", *[f"    {a}: {AXIOMS.get(a, 'unknown')}" for a in self.axioms], ""] if self.axioms else []
         if self.refused:
-            return "\n".join([*lines, *[f"NOT accepted: {one}" for one in self.refused]])
+            return "\n".join([*lines, *[f"NOT accepted: {why}" for why in self.refused]])
         count = f"{len(self.theorems)} theorem{'s' * (len(self.theorems) != 1)}"
-        return "\n".join([*lines, f"accepted by Coq's kernel: {count}", "trusted:", *[f"    {one}" for one in TRUSTED]])
+        return "\n".join(
+            [*lines, f"accepted by Coq's kernel: {count}", "trusted:", *[f"    {what}" for what in TRUSTED]]
+        )
+
+
+PIECE = re.compile(r'(?P<string>"[^"]*")|(?P<open>\(\*)|(?P<close>\*\))|(?P<end>\.(?!\S))|.', re.S)
 
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a file of Coq, without comments, which nest and may hold strings."""
-    said, at, depth, in_string = "", 0, 0, False
-    while at < len(text):
-        two, one = text[at : at + 2], text[at]
-        if in_string:
-            in_string = one != '"'
-            said += "" if depth else one
-        elif one == '"':
-            in_string = True
-            said += "" if depth else one
-        elif two == "(*":
-            depth, at = depth + 1, at + 1
-        elif two == "*)" and depth:
-            depth, at = depth - 1, at + 1
-            said += " " if not depth else ""
-        elif depth:
-            pass
-        elif one == "." and (at + 1 == len(text) or text[at + 1].isspace()):
+    said, depth = "", 0
+    for match in PIECE.finditer(text):
+        piece = match.lastgroup
+        if piece == "open":
+            depth += 1
+        elif piece == "close" and depth:
+            depth -= 1
+            said += "" if depth else " "
+        elif piece == "end" and not depth:
             yield said.strip()
             said = ""
-        else:
-            said += one
-        at += 1
-    if depth or in_string or said.strip():
+        elif match[0] == '"':  # without an end
+            said, depth = match[0], 1
+            break
+        elif not depth:
+            said += match[0]
+    if depth or said.strip():
         raise Unread("the file ends within a comment, a string or a sentence")
 
 
 def refusals(text: str) -> list[str]:
     """The sentences that a certificate may not have, and why."""
-    result: list[str] = []
     try:
         every = list(sentences(text))
     except Unread as error:
         return [str(error)]
-    result += looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS})
+    result = list(looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS}))
     depth, in_proof, theorems = 0, False, 0
     for sentence in every:
         short = " ".join(sentence.split())[:80]
@@ -143,7 +135,7 @@ def refusals(text: str) -> list[str]:
                 in_proof = False
             elif FORBIDDEN.search(command) or re.match(r"[^a-z[(]", command) or HIDDEN.search(command):
                 result.append(f"{short!r} within a proof")
-        elif sentence == "Proof" or sentence == "Proof using All":
+        elif sentence in ("Proof", "Proof using All"):
             in_proof = True
         else:
             result += [f"{short!r}: {why}" for why in _refused(sentence, depth)]
@@ -236,8 +228,7 @@ class Coq:
         if result.refused:
             return result
         if error := self.run("certificate", [text])[1]:
-            result.refused.append(f"coqc: {error}")
-            return result
+            return Certified(refused=[f"coqc: {error}"])
         names, defined = (
             [re.match(rf"{word}\s+({NAME})", s)[1] for s in sentences(text) if s.startswith(word)]
             for word in ("Theorem", "Definition")
@@ -245,8 +236,7 @@ class Coq:
         try:
             statements, result.definitions, result.axioms = self._printed(names, defined)
         except Unread as error:
-            result.refused.append(str(error))
-            return result
+            return Certified(refused=[str(error)])
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
         known = Definitions(dict(zip(defined, result.definitions, strict=True)))
         why = {theorem.name: refusal(theorem.statement, known) for theorem in result.theorems}
@@ -260,11 +250,7 @@ class Coq:
         What is printed leaves out arguments, as the space of a derivative. So Coq reads it once more, where no word has
         been changed: a theorem must prove what its statement is then, and a definition be equal to its formula.
         """
-        clean = [
-            f"From {LIBRARY} Require certificate.",
-            *sorted(f"{each}." for each in REQUIRED),
-            "Open Scope R_scope.",
-        ]
+        clean = [f"From {LIBRARY} Require certificate.", *[f"{sentence}." for sentence in OPENING]]
         asked = [*clean, "Set Printing Width 110.", "Set Printing Depth 10000."]
         for command in [f"Check certificate.{n}" for n in theorems] + [f"Print certificate.{n}" for n in definitions]:
             asked += [f"{command}.", f'Goal True. idtac "{MARK}". Abort.']
@@ -277,9 +263,8 @@ class Coq:
         parts = [re.split(r"\n\n", part.strip())[0] for part in parts]
         statements = [re.sub(r"^\S+\s+:\s+", "", part) for part in parts[: len(theorems)]]
         formulas = [re.split(r"\n\s+: ", part)[0].partition("=")[2] for part in parts[len(theorems) :]]
-        read = [
-            f"Definition a{n} : {said} := certificate.{t}." for n, (t, said) in enumerate(zip(theorems, statements))
-        ]
+        pairs = enumerate(zip(theorems, statements))
+        read = [f"Definition a{n} : {said} := certificate.{theorem}." for n, (theorem, said) in pairs]
         read += [f"Goal certificate.{d} = ({f}). reflexivity. Qed." for d, f in zip(definitions, formulas)]
         if error := self.run("read", [*clean, *read])[1]:
             raise Unread(f"Coq prints other theorems or definitions than it has, something is hidden: {error[:200]}")

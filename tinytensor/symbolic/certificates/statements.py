@@ -7,7 +7,7 @@ be met if some numbers are seen to meet them; a theorem without such numbers may
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from math import inf, nextafter
 from random import Random
@@ -15,16 +15,21 @@ from random import Random
 from mpmath import iv
 
 from tinytensor.symbolic.certificates.certificate import MEANINGS
+from tinytensor.symbolic.derive.time_limit import TimeLimit, limited
 from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.prove.progress import TooLong
 
 NAME = r"[^\W\d][\w']*"
 TOKEN = re.compile(rf"%nat|{NAME}|\d+|<>|\S")
 NUMBERS = re.compile(r"(?:nat -> )*(?:nat|R)")  # the type of a number, an array or a table
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
+SECONDS = 60  # of computing, at most, for the search of a witness
 TINY = 2.0**-900  # what floats may round to 0 is below it
 RANGES = ((0, 1), (-1, 1), (1, 3), (-2, 0), (0, 32))  # of the entries of an array
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
 NOT_MET = f"its hypotheses were not shown to be met: {TRIES} choices of small sizes and of numbers do not meet them"
+NOT_MET_IN_TIME = "its hypotheses were not shown to be met by a search for sizes and numbers"
 Values = Mapping[str, object]  # of names
 Formula = Callable[[Values], object]
 
@@ -35,13 +40,13 @@ class Unread(ValueError):
 
 def parts_of(text: str, separator: str, most: int = 0) -> list[str]:
     """The parts of a text between separators that stand in no brackets."""
-    parts, depth, at = [""], 0, 0
-    while at < len(text):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if not depth and text.startswith(separator, at) and not (most and len(parts) > most):
-            parts, at = [*parts, ""], at + len(separator)
+    parts, depth, n = [""], 0, 0
+    while n < len(text):
+        depth += (text[n] in "([{") - (text[n] in ")]}")
+        if not depth and text.startswith(separator, n) and not (most and len(parts) > most):
+            parts, n = [*parts, ""], n + len(separator)
         else:
-            parts[-1], at = parts[-1] + text[at], at + 1
+            parts[-1], n = parts[-1] + text[n], n + 1
     return [part.strip() for part in parts if part.strip()]
 
 
@@ -105,11 +110,11 @@ def numbers_for(types: Mapping[str, str], sizes: set[str], seed: int) -> dict:
     random, values = Random(seed), {}
     for name, of in types.items():
         low, high = random.choice(RANGES)
-        number = lambda *at, r=random, a=low, b=high: iv.mpf(64 * a + r.randint(1, 63) * (b - a)) / 64  # noqa: E731
+        number = lambda *_, r=random, a=low, b=high: iv.mpf(64 * a + r.randint(1, 63) * (b - a)) / 64  # noqa: E731
         if of == "nat":
             values[name] = (random.randint(1, LARGEST) if seed else 2) if name in sizes else 0
         elif of.endswith("nat"):
-            values[name] = cache(lambda *at, r=random: r.randint(0, 1))
+            values[name] = cache(lambda *_, r=random: r.randint(0, 1))
         else:
             values[name] = cache(number) if "->" in of else number()
     return values
@@ -223,7 +228,7 @@ class Reader:
         outside = self.types
         self.bind({index: "nat"})
         value, self.types = self.sum("R"), outside
-        return lambda e: sum((value({**e, index: n}) for n in range(size(e))), iv.mpf(0))
+        return lambda e: sum(map(value, with_index([e], index, size)), iv.mpf(0))
 
     def call(self, of: str, alone: bool = False) -> Formula:
         """A number, what stands in brackets, or a word: with its arguments, unless it stands alone."""
@@ -301,7 +306,11 @@ def refusal(statement: str, known: Definitions) -> str:
         read_derivative(conclusion, types, sizes, known)
     except Unread as error:
         return str(error)
-    return "" if any(is_met(tests, numbers_for(types, sizes, seed)) for seed in range(TRIES)) else NOT_MET
+    try:
+        with limited(TimeLimit("certify", "the hypotheses", SECONDS, progress=False)):
+            return "" if any(is_met(tests, numbers_for(types, sizes, seed)) for seed in range(TRIES)) else NOT_MET
+    except TooLong:
+        return f"{NOT_MET_IN_TIME}: it is stopped after {SECONDS} seconds of computing"
 
 
 def is_met(tests: list[Formula], values: dict) -> bool:
@@ -329,12 +338,20 @@ def hypothesis(text: str, types: Mapping[str, str], sizes: set[str], known: Defi
         test = reader.whole(reader.comparison)
 
     def holds(values: dict) -> bool:
-        every = [values]
+        points = iter([values])
         for index, size in limits:
-            every = [{**e, index: n} for e in every for n in range(size(e))]
-        return all(map(test, every))
+            points = with_index(points, index, size)
+        return all(map(test, points))
 
     return holds
+
+
+def with_index(points: Iterable[Values], index: str, size: Formula) -> Iterator[Values]:
+    """These values of names, with each value of an index below a size."""
+    for values in points:
+        for n in range(size(values)):
+            step()
+            yield {**values, index: n}
 
 
 def limit(text: str, sizes: set[str], known: Definitions) -> Formula:

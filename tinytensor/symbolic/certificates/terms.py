@@ -7,21 +7,10 @@ certificate needs its parts: the entries in it, each with its weight and the sum
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count
 
-from sympy import (
-    Add,
-    Expr,
-    Indexed,
-    KroneckerDelta,
-    Mul,
-    Pow,
-    Rational,
-    S,
-    Sum,
-    Symbol,
-    pi,
-)
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum, Symbol, pi
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
@@ -31,6 +20,17 @@ from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
 
 class NotCertifiable(TypeError):
     """A formula that a certificate cannot hold."""
+
+
+def _operator(head: str, turned: bool = False) -> Callable:
+    """An operator of a term and a term or a number; turned: the term is on its right side."""
+
+    def method(self: "Term", value: "Term | int") -> "Term":
+        term = value if isinstance(value, Term) else number(str(value))
+        sides = (term, self) if turned else (self, term)
+        return product(*sides) if head == "*" else Term(head, sides)
+
+    return method
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,9 @@ class Term:
     indices: tuple[str, ...] = ()
     size: str = ""
 
-    def __add__(self, other) -> "Term":
-        return Term("+", (self, _term(other)))
-
-    def __sub__(self, other) -> "Term":
-        return Term("-", (self, _term(other)))
-
-    def __rsub__(self, other) -> "Term":
-        return Term("-", (_term(other), self))
-
-    def __mul__(self, other) -> "Term":
-        return product(self, _term(other))
-
-    def __rmul__(self, other) -> "Term":
-        return product(_term(other), self)
-
-    def __truediv__(self, other) -> "Term":
-        return Term("/", (self, _term(other)))
-
-    def __rtruediv__(self, other) -> "Term":
-        return Term("/", (_term(other), self))
+    __add__, __sub__, __rsub__ = _operator("+"), _operator("-"), _operator("-", turned=True)
+    __mul__, __rmul__ = _operator("*"), _operator("*", turned=True)
+    __truediv__, __rtruediv__ = _operator("/"), _operator("/", turned=True)
 
     def __neg__(self) -> "Term":
         return Term("neg", (self,))
@@ -81,10 +64,6 @@ def number(text: str) -> Term:
 
 
 ZERO, ONE = number("0"), number("1")
-
-
-def _term(value: "Term | int") -> Term:
-    return value if isinstance(value, Term) else number(str(value))
 
 
 def _rational(value: Rational) -> Term:
@@ -122,6 +101,14 @@ class Reader:
 
     def __init__(self, names: Mapping, order: Sequence[Name], taken: Collection[str]):
         self.names, self.order, self.taken = names, order, set(taken)
+        self.compound = {
+            Add: self._sum,
+            Mul: self._product,
+            Pow: self._power,
+            Sum: self._total,
+            KroneckerDelta: partial(self._indicator, "delta"),
+            upto: partial(self._indicator, "upto"),
+        }
 
     def letter(self, index: Index, used: Iterable[str]) -> str:
         """A name for an index: its own letter, unless that is in use."""
@@ -132,12 +119,12 @@ class Reader:
 
     def term(self, expr: Expr, indices: Mapping[Index, str]) -> Term:
         """A formula whose free indices have the names `indices`."""
-        read = lambda e: self.term(e, indices)  # noqa: E731
+        if (read := self.compound.get(expr.func)) is not None:
+            return read(expr, indices)
         if isinstance(expr, Index) or (isinstance(expr, Indexed) and expr.base.values is not None):
             return Term("INR", indices=(self.position(expr, indices),)) + 1
         if isinstance(expr, Indexed):
-            at = tuple(self.position(i, indices) for i in expr.indices)
-            return Term("entry", name=name_of(expr), indices=at)
+            return Term("entry", name=name_of(expr), indices=tuple(self.position(i, indices) for i in expr.indices))
         if isinstance(expr, Size):
             return number(f"INR {self.names[expr]}")
         if isinstance(expr, Symbol):
@@ -146,33 +133,18 @@ class Reader:
             return number("PI")
         if expr.is_Rational:
             return _rational(expr)
-        if isinstance(expr, KroneckerDelta | upto):
-            head = "delta" if isinstance(expr, KroneckerDelta) else "upto"
-            return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
-        if isinstance(expr, Add):
-            return self._sum(expr, indices)
-        if isinstance(expr, Mul):
-            return self._product(expr, indices)
-        if isinstance(expr, Pow):
-            return self._power(expr, indices)
-        if isinstance(expr, Sum):
-            inner, binders = dict(indices), []
-            for index, *_ in expr.limits:
-                inner[index] = self.letter(index, inner.values())
-                binders.append((inner[index], self.size(index.size)))
-            return total(binders, self.term(expr.function, inner))
         if expr.func in HEADS and HEADS[expr.func].coq:
-            return Term(HEADS[expr.func].coq, tuple(map(read, expr.args)))
+            return Term(HEADS[expr.func].coq, tuple(self.term(e, indices) for e in expr.args))
         raise NotCertifiable(
             f"certificate: {expr.func.__name__} is not among the functions whose derivative the library of Coq has: "
             f"{', '.join(sorted(row.coq for row in TABLE.values() if row.coq))}"
         )
 
-    def binders(self, indices: Iterable[Index]) -> dict[Index, tuple[str, str]]:
-        """Names for these indices, with their sizes."""
+    def binders(self, indices: Iterable[Index], used: Iterable[str] = ()) -> dict[Index, tuple[str, str]]:
+        """Names for these indices, other ones than those in use, with their sizes."""
         result: dict[Index, tuple[str, str]] = {}
         for i in indices:
-            result[i] = self.letter(i, [name for name, _ in result.values()]), self.size(i.size)
+            result[i] = self.letter(i, [*used, *(name for name, _ in result.values())]), self.size(i.size)
         return result
 
     def size(self, size: Expr) -> str:
@@ -181,9 +153,9 @@ class Reader:
             return self.names[size]
         if size.is_Integer:
             return str(size)
-        offset, rest = size.as_coeff_Add()
-        if isinstance(rest, Size) and offset.is_Integer:
-            return f"({self.names[rest]} {'-' if offset < 0 else '+'} {abs(offset)})"
+        offset, symbol = size.as_coeff_Add()
+        if isinstance(symbol, Size) and offset.is_Integer:
+            return f"({self.names[symbol]} {'-' if offset < 0 else '+'} {abs(offset)})"
         raise NotCertifiable(f"certificate: the size {size} is no symbol; give it a name of its own")
 
     def position(self, index: Expr, indices: Mapping[Index, str]) -> str:
@@ -192,38 +164,44 @@ class Reader:
         if isinstance(index, Index):
             return indices[index]
         if isinstance(index, Indexed) and index.base.values is not None:
-            at = " ".join(self.position(i, indices) for i in index.indices)
-            return f"({self.names[index.base]} {at})"
+            return f"({' '.join([self.names[index.base], *[self.position(i, indices) for i in index.indices]])})"
         if index.is_Integer and index >= 1:
             return str(index - 1)
         if isinstance(index, Add):
-            offset, rest = index.as_coeff_Add()
-            if offset.is_Integer and offset >= 0 and isinstance(rest, Index | Indexed):
-                return f"({self.position(rest, indices)} + {offset})"
+            offset, variable = index.as_coeff_Add()
+            if offset.is_Integer and offset >= 0 and isinstance(variable, Index | Indexed):
+                return f"({self.position(variable, indices)} + {offset})"
         raise NotCertifiable(
             f"certificate: the index {index} is no index, entry of a table or number; none moves backward"
         )
+
+    def _indicator(self, head: str, expr: Expr, indices) -> Term:
+        return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
+
+    def _total(self, expr: Sum, indices) -> Term:
+        binders = self.binders((index for index, *_ in expr.limits), indices.values())
+        inner = {index: name for index, (name, _) in binders.items()}
+        return total(binders.values(), self.term(expr.function, {**indices, **inner}))
 
     def _sum(self, expr: Add, indices) -> Term:
         terms = terms_of(expr, self.order)
         negative = [t.could_extract_minus_sign() and not t.is_Add for t in terms]
         result = self.term(terms[0], indices)
-        for one, minus in zip(terms[1:], negative[1:]):
-            result = Term("-" if minus else "+", (result, self.term(-one if minus else one, indices)))
+        for term, minus in zip(terms[1:], negative[1:]):
+            result = Term("-" if minus else "+", (result, self.term(-term if minus else term, indices)))
         return result
 
     def _product(self, expr: Mul, indices) -> Term:
         coefficient, above, below = factors_of(expr, self.order)
         minus, coefficient = coefficient < 0, abs(coefficient)
-        if below and above and coefficient == 1 and all(isinstance(a, Sum) for a in above):
-            first, above = [Term("/", (ONE, product(*[self.term(b, indices) for b in below])))], above
-            result = product(*first, *[self.term(a, indices) for a in above])
+        factors = [number(str(coefficient.p)), *[self.term(a, indices) for a in above]]
+        under = product(number(str(coefficient.q)), *[self.term(b, indices) for b in below])
+        if under == ONE:
+            result = product(*factors)
+        elif above and coefficient == 1 and all(isinstance(a, Sum) for a in above):
+            result = product(Term("/", (ONE, under)), *factors)
         else:
-            over = product(
-                *[number(str(coefficient.p))] * (coefficient.p != 1), *[self.term(a, indices) for a in above]
-            )
-            under = [number(str(coefficient.q))] * (coefficient.q != 1) + [self.term(b, indices) for b in below]
-            result = Term("/", (over, product(*under))) if under else over
+            result = Term("/", (product(*factors), under))
         return Term("neg", (result,)) if minus else result
 
     def _power(self, expr: Pow, indices) -> Term:
@@ -243,38 +221,34 @@ class Reader:
 # ---- to text ---------------------------------------------------------------------------------------------------------
 
 LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "power": 4, "total": 0}
+FACTOR = 2  # the level of the first factor of a product, and of a term that is added
 
 
-def text(term: Term, called: Callable[[Name], str]) -> str:
-    """A term in Coq's syntax; `called` gives the text of a name, before its indices."""
-    return _text(term, called)
-
-
-def _text(t: Term, called, level: int = 0) -> str:
-    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto", "INR") or t.indices else 6)
-    inner = lambda part, at: _text(part, called, at)  # noqa: E731
+def text(t: Term, called: Callable[[Name], str], level: int = 0) -> str:
+    """A term in Coq's syntax, in brackets if it binds less than `level`; `called` gives the text of a name."""
+    binds = LEVELS.get(t.head, 5)
+    inner = lambda part, above: text(part, called, above)  # noqa: E731
     if t.head == "number":
-        own = 6 if t.text.isdigit() or t.text.startswith("(") or t.text.isidentifier() else 5
         shown = t.text
+        binds = 6 if shown.isdigit() or shown.startswith("(") or shown.isidentifier() else 5
     elif t.head == "entry":
-        name = called(t.name)
-        shown = " ".join([name, *t.indices])
-        own = 6 if not t.indices and " " not in name else 5
+        shown = " ".join([called(t.name), *t.indices])
+        binds = 5 if " " in shown else 6
     elif t.head in ("delta", "upto", "INR"):
         shown = " ".join([t.head, *t.indices])
     elif t.head == "total":
         return f"(Σ {t.text} < {t.size}, {inner(t.parts[0], 0)})"
     elif t.head in ("+", "-", "*", "/"):
-        first, *rest = t.parts
-        shown = f" {t.head} ".join([inner(first, own), *[inner(p, own + 1) for p in rest]])
+        left, *right = t.parts
+        shown = f" {t.head} ".join([inner(left, binds), *[inner(p, binds + 1) for p in right]])
     elif t.head == "neg":
         shown = f"- {inner(t.parts[0], 4)}"
-        own = 1 if level > 1 else 2
+        binds = 1 if level > 1 else 2
     elif t.head == "power":
         shown = f"{inner(t.parts[0], 5)} ^ {t.text}"
     else:
         shown = " ".join([t.head, *[inner(p, 6) for p in t.parts]])
-    return f"({shown})" if own < level else shown
+    return f"({shown})" if binds < level else shown
 
 
 # ---- change ----------------------------------------------------------------------------------------------------------
@@ -282,8 +256,8 @@ def _text(t: Term, called, level: int = 0) -> str:
 
 def names_in(term: Term) -> set[Name]:
     """The names of the entries in a term."""
-    own = {term.name} if term.head == "entry" else set()
-    return own.union(*map(names_in, term.parts))
+    names = {term.name} if term.head == "entry" else set()
+    return names.union(*map(names_in, term.parts))
 
 
 def renamed(term: Term, new: Mapping[str, str], taken: Collection[str]) -> Term:
@@ -317,7 +291,7 @@ class WeightedEntry:
     weight: Term
     binders: tuple[tuple[str, str], ...]
 
-    def own(self, sizes: Sequence[str]) -> list[int]:
+    def free_positions(self, sizes: Sequence[str]) -> list[int]:
         """The numbers of its indices that are variables, each the first of its name, over the array's whole size."""
         variables, bound = self.entry.indices, dict(self.binders)
         return [n for n, i in enumerate(variables) if bound.get(i) == sizes[n] and i not in variables[:n]]
@@ -403,10 +377,7 @@ class SignsOfTerms:
         if t.head == "number":
             return t.text != "0"
         if t.head == "+":
-            one, other = t.parts
-            return (self.positive(one) and self.not_negative(other)) or (
-                self.not_negative(one) and self.positive(other)
-            )
+            return any(map(self.positive, t.parts)) and all(map(self.not_negative, t.parts))
         if t.head in ("*", "/"):
             return all(map(self.positive, t.parts))
         if t.head in ("power", "total", "sqrt"):

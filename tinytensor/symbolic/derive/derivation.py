@@ -212,7 +212,7 @@ class Derivation(Result):
             parameters=parameters,
             constants=[*trace.tables, *trace.lines.constants],
             lines=self.derived.forward,
-            gradients={of[n]: line for n, line in self.derived.adjoints.items()},
+            gradients={of[n]: line for n, line in self.derived.adjoints.items() if n in of},
             output=self.derived.output,
             printed=lambda line: str(Formula(line, self.names)),
             names=self.names,

@@ -30,14 +30,7 @@ from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.rounding import most_roundings
-from tinytensor.symbolic.reading.sizes import (
-    SymFloat,
-    SymInt,
-    check_domain,
-    formula_of,
-    is_users,
-    where,
-)
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
     SHARED,
     SymbolicData,
@@ -111,13 +104,15 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        own = dtype if dtype.kind == "f" else int64 if type(value) is SymInt else get_default_dtype()
-        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), own, span_of(value)).rounded())
-        return y._data if own == dtype else shape.cast(y, dtype)._data  # 2 as a truth value is 1, and 0.5 is 0 in int64
+        natural = int64 if type(value) is SymInt else get_default_dtype()
+        dtype = dtype or natural
+        exact = dtype if dtype.kind == "f" else natural
+        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), exact, span_of(value)).rounded())
+        return y._data if exact == dtype else shape.cast(y, dtype)._data  # 2 is 1 as a truth value, 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
         """A number, or an array of constants, as a tensor."""
-        if (y := self.number(data, dtype or (int64 if type(data) is SymInt else get_default_dtype()))) is not None:
+        if (y := self.number(data, dtype)) is not None:
             return tensor_of(y)
         if isinstance(data, SymbolicData):
             return tensor_of(data if dtype is None or dtype == data.dtype else data.astype(dtype))
@@ -155,10 +150,10 @@ class Backend:
         d, end = dims[0], dims[0] + len(dims)
         if dims != (*range(d, end),):  # x[arange(N), :, t]
             self.refuse("a key of index tensors that are apart")
-        for n, one in zip(y.shape[d:], indices, strict=False):
-            self.host(index.check_range, (one, n, "indexing"))
-        sizes = (*y.shape[:d], *broadcast_shape("indexing", *[one.shape for one in indices]), *y.shape[end:])
-        term = Term("entries", as_term(y), d, *[as_term(tensor_of(one)) for one in indices], reading=self.reading)
+        for n, data in zip(y.shape[d:], indices, strict=False):
+            self.host(index.check_range, (data, n, "indexing"))
+        sizes = (*y.shape[:d], *broadcast_shape("indexing", *[data.shape for data in indices]), *y.shape[end:])
+        term = Term("entries", as_term(y), d, *map(as_term, map(tensor_of, indices)), reading=self.reading)
         return tensor_of(SymbolicData(self.reading, term, sizes, y._data.dtype, span_of(y)))
 
     def check_part(self, x: Tensor, part: Tensor | None) -> None:
@@ -268,7 +263,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
     ]
-    STAND_INS.update(one for *_, one in replaced if isinstance(one, type))
+    STAND_INS.update(value for *_, value in replaced if isinstance(value, type))
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:

@@ -50,7 +50,7 @@ READABLE += " callable print range repr reversed round set slice sorted str sum 
 BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
 SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
-OWN = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
+INSIDE = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
@@ -60,14 +60,13 @@ PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, 
 PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction
 
 
-def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str] = ()) -> None:
-    """Refuse what the sizes themselves could not notice; module, own: the function's globals, and its arguments.
+def check_code(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> None:
+    """Refuse what the sizes themselves could not notice; module, local: the function's globals, and its arguments.
 
     inside: names that it shares with functions of the same call, whose values another call makes anew.
     """
-    for problem in itertools.chain(
-        _questions(code, module), _names(code, module, own, reading, inside), _changes(code, own)
-    ):
+    names = _names(code, module, local, reading, inside)
+    for problem in itertools.chain(_questions(code, module), names, _changes(code, local)):
         reading.refuse(f"{code.co_name}() {problem}")
     for problem in _in_a_loop(code) if reading.open_loops else ():
         reading.refuse(problem)
@@ -91,10 +90,8 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
     for before, i, name in _with_the_one_before(code):
         if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
             yield "catches exceptions: an error at these sizes may be none at others"
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            inner = name in INNER and before.argval != "self"
-            if name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS):
-                yield f"uses .{name}, which need not ask the size"
+        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and _hides_a_question(name, of_self=before.argval == "self"):
+            yield f"uses .{name}, which need not ask the size"
         if name in SETTINGS and i.opname.startswith("LOAD_"):
             yield f"uses {name}, a setting of the process: another call would differ"
         if i.opname == "MATCH_CLASS" and (i.argval or before.argval):
@@ -105,21 +102,32 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
             yield "has a __del__, which is called when an object is not used any more"
         if i.opname == "STORE_NAME" and name == "__getattr__":
             yield "has a __getattr__, which answers where a property ends by an AttributeError"
-        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
-        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
+        if i.opname == "IS_OP" and _may_be_number(before, module):
             yield "compares with `is`, which does not ask the size"
 
 
-def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str]) -> Iterator[str]:
+def _hides_a_question(attribute: str, of_self: bool) -> bool:
+    """May an attribute tell a size from a number, or be an inner one of a tensor?"""
+    inner = attribute in INNER and not of_self
+    return attribute in REFLECTION or inner or (attribute.startswith("__") and attribute not in DUNDERS)
+
+
+def _may_be_number(i: dis.Instruction, module: dict) -> bool:
+    """May an instruction load a number, a text or a tuple? A constant and a global name show what they are."""
+    known = {"LOAD_CONST": i.argval, "LOAD_GLOBAL": module.get(i.argval)}
+    return type(known.get(i.opname, 0)) in (int, float, str, bytes, tuple)
+
+
+def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> Iterator[str]:
     """The names whose objects may tell a size from a number; the state of the others is kept in the reading."""
     for i, following in itertools.pairwise([*instructions_of(code), None]):
         name = i.argval
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             yield f"imports {name}, whose functions may tell a size from a number"
-        if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
+        if i.opname == "LOAD_FAST" and name in local and not allowed(local[name], code.co_names, started=True):
             yield f"uses {name}, which may tell a size from a number"
         if i.opname in LOADED:
-            value = held = loaded(i, module, own)
+            value = held = loaded(i, module, local)
             if not allowed(value, code.co_names):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -128,11 +136,11 @@ def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Colle
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
 
 
-def _changes(code: types.CodeType, own: dict) -> Iterator[str]:
+def _changes(code: types.CodeType, local: dict) -> Iterator[str]:
     """What outlives the call, in words."""
     for before, i, name in _with_the_one_before(code):
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
-        kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
+        kept = i.opname == "STORE_ATTR" and isinstance(local.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
             yield f"changes {name}: another call would differ"
 
@@ -147,11 +155,11 @@ def _in_a_loop(code: types.CodeType) -> Iterator[str]:
             yield f"{code.co_name}() changes an object in a step of a loop ({i.opname.lower()} {name})"
 
 
-def loaded(i: dis.Instruction, module: dict, own: dict):
+def loaded(i: dis.Instruction, module: dict, local: dict):
     """The object that an instruction of LOADED takes from outside of its function; None if there is none."""
     if i.opname == "IMPORT_NAME":
         return sys.modules.get(i.argval)
-    return own.get(i.argval) if i.opname == "LOAD_DEREF" else module.get(i.argval, vars(builtins).get(i.argval))
+    return local.get(i.argval) if i.opname == "LOAD_DEREF" else module.get(i.argval, vars(builtins).get(i.argval))
 
 
 # of a class: what Python calls, or takes as it is
@@ -184,6 +192,11 @@ def is_forged(cls: type) -> bool:
     return value is not cls
 
 
+def classes_of(value) -> tuple[type, ...]:
+    """The classes of an object, or those that a class itself has."""
+    return (value if isinstance(value, type) else type(value)).__mro__
+
+
 def home_of(value) -> str:
     """The package from which a function, a class or an object comes: _operator is operator."""
     home = getattr(value, "__module__", None)
@@ -196,8 +209,8 @@ def used_of(module: types.ModuleType, names: Collection[str]) -> list:
     """What code with these names uses of a module, and of the modules in it."""
     held = {n: vars(module)[n] for n in names if n in vars(module)}
     inner = {n: part for n, part in held.items() if isinstance(part, types.ModuleType)}
-    rest = [n for n in names if n not in inner]
-    return [*(p for n, p in held.items() if n not in inner), *(p for m in inner.values() for p in used_of(m, rest))]
+    names = [n for n in names if n not in inner]
+    return [*(p for n, p in held.items() if n not in inner), *(p for m in inner.values() for p in used_of(m, names))]
 
 
 CREATING = {"__new__", "__new_member__", "__reduce_ex__"}  # of Enum's classes
@@ -253,8 +266,8 @@ def attributes(value) -> dict:
     held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
     held = held if isinstance(held, dict) else {}  # not of an object that makes up its attributes
     held = {n: p for n, p in (held | {n: getattr(value, n) for n in slots}).items() if not n.startswith("__")}
-    own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
-    held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
+    users = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
+    held = dict(item for c in reversed(users) for item in vars(c).items() if type(item[1]) is not slot) | held
     methods = staticmethod | classmethod | property
     return {n: p for n, p in held.items() if not n.startswith("__") or callable(p) or isinstance(p, methods)}
 
@@ -264,49 +277,71 @@ def snapshot(value, seen: dict | None = None):
     seen = {} if seen is None else seen
     if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
         return Unknown(value)
-    plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
-    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
-    if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
+    if is_fixed(value):
         return id(value), value  # which is alive, so no other object gets its id
     if isinstance(value, np.random.Generator):
         return id(value), str(value.bit_generator.state)
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
-    if isinstance(value, Op):
-        return id(value), value, *[snapshot(p, seen) for n, p in vars(value).items() if n not in vars(cast)]
-    if any(map(is_forged, value.__mro__ if isinstance(value, type) else type(value).__mro__)):
+    if (held := parts_of_library(value)) is None and is_unknown(value):
         return Unknown(value)
-    function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
-    boxes = dict, *BOXES
-    if function or (isinstance(value, type) and home_of(value) in KNOWN):  # what the user has added
-        held = [p for n, p in vars(value).items() if type(p) in boxes and not n.startswith("_")]
-        held += [c for c in (parts(value) if function else ()) if isinstance(c, types.BuiltinMethodType)]
-        return id(value), value, *[snapshot(p, seen) for p in held]
-    if isinstance(value, types.ModuleType):
-        home = value.__name__.partition(".")[0]
-        ours = home not in KNOWN and home not in sys.stdlib_module_names
-        held = [p for n, p in vars(value).items() if isinstance(p, (*boxes, np.ndarray, Tensor)) and n[:2] != "__"]
-        return id(value), value, *[snapshot(p, seen) for p in held if ours]
-    others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
-    if isinstance(value, Iterator | np.dtype) or others - OPEN:
-        return Unknown(value)
-    numbers, held = None, [*attributes(value).values(), *parts(value)]
-    if isinstance(value, int | float | str | bytes):
-        numbers = value
-    elif isinstance(value, np.ndarray):
-        numbers = None if value.dtype.hasobject else value.tobytes()
-    elif isinstance(value, Tensor):
-        numbers = id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else value._data.tobytes()
+    identity, numbers = (id(value), value) if held is not None else (id(type(value)), numbers_in(value))
+    if isinstance(value, Tensor):
         held = [value._grad, value._hooks, value.__dict__]
-    return id(type(value)), numbers, *[snapshot(part, seen) for part in held]
+    elif held is None:
+        held = [*attributes(value).values(), *parts(value)]
+    return identity, numbers, *[snapshot(part, seen) for part in held]
+
+
+def is_fixed(value) -> bool:
+    """Is it an object that never changes?"""
+    plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
+    return type(value) in FIXED or (plain and not getattr(value, "metadata", None))
+
+
+def parts_of_library(value) -> list | None:
+    """What an operation, a module, or a function or class of a library may hold of the user's; None for other objects.
+
+    Such an object itself is the same as long as it is alive.
+    """
+    if isinstance(value, Op):
+        return [part for name, part in vars(value).items() if name not in vars(cast)]
+    if any(map(is_forged, classes_of(value))):
+        return None
+    is_function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
+    if is_function or (isinstance(value, type) and home_of(value) in KNOWN):
+        held = [part for n, part in vars(value).items() if type(part) in (dict, *BOXES) and not n.startswith("_")]
+        bound = parts(value) if is_function else []
+        return held + [part for part in bound if isinstance(part, types.BuiltinMethodType)]
+    if isinstance(value, types.ModuleType):
+        held = {} if value.__name__.partition(".")[0] in KNOWN else vars(value)
+        changing = dict, *BOXES, np.ndarray, Tensor
+        return [part for n, part in held.items() if isinstance(part, changing) and not n.startswith("__")]
+    return None
+
+
+def is_unknown(value) -> bool:
+    """May an object change where no attribute, no part and no number of it does?"""
+    homes = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
+    changes_by_itself = isinstance(value, Iterator | np.dtype)
+    return changes_by_itself or bool(homes - OPEN) or any(map(is_forged, classes_of(value)))
+
+
+def numbers_in(value):
+    """The numbers, or the text, that an object is beside what it holds; None if it is neither."""
+    if isinstance(value, Tensor):
+        return id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else value._data.tobytes()
+    if isinstance(value, np.ndarray):
+        return None if value.dtype.hasobject else value.tobytes()
+    return value if isinstance(value, int | float | str | bytes) else None
 
 
 def changed_names(outside: dict) -> dict[str, str]:
     """The names of the objects that hold something else than when they were seen, and how."""
-    changed = [(name, first) for (name, _), (x, first) in outside.items() if snapshot(x) != first]
-    unknown = {name: unknown_in(first) for name, first in changed}
-    return {n: f"holds a {of}, whose changes are not seen" if of else "changed" for n, of in unknown.items()}
+    changed = {name: unknown_in(before) for (name, _), (x, before) in outside.items() if snapshot(x) != before}
+    return {n: f"holds a {of}, whose changes are not seen" if of else "changed" for n, of in changed.items()}
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:
@@ -319,49 +354,61 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return False
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
-    if isinstance(value, types.ModuleType):
-        home, _, room = value.__name__.partition(".")
-        known = home in MODULES or home not in sys.stdlib_module_names
-        known = known and not (home == "tinytensor" and room.partition(".")[0] in OWN)
-        used = [p for n, p in vars(value).items() if n in names] if home not in ("torch", "jax", "sympy") else []
-        return known and all(allowed(part, names, started, seen | {id(value)}) for part in used)
     if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
         return True
     if isinstance(value, Iterator):
         return started
-    if isinstance(value, type) and vars(value).get("_is_protocol"):  # isinstance() asks for attributes
-        return False
-    if hasattr(value, "registry"):  # singledispatch() asks for a type
-        return False
-    classes = (value if isinstance(value, type) else type(value)).__mro__
-    if any(map(is_forged, classes)):
-        return False
-    if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
-        return False
-    if hides_errors(classes):
-        return False
+    known = is_open(value) if isinstance(value, types.ModuleType) else not is_hidden(value) and is_public(value)
+    return known and all(allowed(part, names, started, seen | {id(value)}) for part in in_reach(value, names))
+
+
+def is_open(module: types.ModuleType) -> bool:
+    """Is it a module of the lists, and no inner room of tinytensor, or one that is not Python's?"""
+    home, _, room = module.__name__.partition(".")
+    inner = home == "tinytensor" and room.partition(".")[0] in INSIDE
+    return not inner and (home in MODULES or home not in sys.stdlib_module_names)
+
+
+def is_hidden(value) -> bool:
+    """May an object, or one of a class, ask for a type, or do what is not seen?"""
+    classes = classes_of(value)
+    asks = isinstance(value, type) and vars(value).get("_is_protocol")  # isinstance() asks for attributes
+    asks = asks or hasattr(value, "registry")  # singledispatch() asks for a type
+    lives_on = any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN)  # while objects are read
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
-    if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
-        return False
-    held = [] if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
+    is_seen = all(isinstance(method, types.FunctionType) for method in exits)  # where it ends an exception
+    return bool(asks or lives_on or not is_seen or any(map(is_forged, classes)) or hides_errors(classes))
+
+
+def in_reach(value, names: Collection[str]) -> list:
+    """What code with these names may reach in a module or an object; a function is looked at when it runs."""
+    if isinstance(value, types.ModuleType):
+        home = value.__name__.partition(".")[0]
+        return [part for n, part in vars(value).items() if n in names and home not in ("torch", "jax", "sympy")]
+    held = [] if isinstance(value, types.FunctionType) else parts(value)
     if type(value).__module__ in ("collections", "argparse", "types"):
-        held += attributes(value).values()
-    elif any(home_of(c) not in KNOWN for c in (value if isinstance(value, type) else type(value)).__mro__):
-        read = {*names, "_value_"}  # of a member of an Enum
-        named = attributes(value).items()
-        held += [p for n, p in named if n in read or (n.startswith("__") and n not in CREATING)]
-    if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
-        return False
+        return [*held, *attributes(value).values()]
+    if all(home_of(c) in KNOWN for c in classes_of(value)):
+        return held
+    named = {*names, "_value_"}  # the last is read of a member of an Enum
+    return held + [
+        part for n, part in attributes(value).items() if n in named or (n.startswith("__") and n not in CREATING)
+    ]
+
+
+def is_public(value) -> bool:
+    """Is it a plain value, the user's own, or of the builtins and modules of the lists?"""
     if isinstance(value, PLAIN):
         return True
     home, name = home_of(value), getattr(value, "__name__", "")
     if home == "builtins":
         return name in BUILTINS or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
     ours = isinstance(value, type | types.FunctionType) and value.__module__.startswith("tinytensor.symbolic.reading")
-    if value is state or (ours and not any(value is one for m in (builtins, math) for one in vars(m).values())):
-        return False  # others than len(), math.sqrt() ... of a reading
-    known = home in MODULES and "random" not in type(value).__module__ and name not in REFLECTION
-    return known or home not in KNOWN
+    stands_in = ours and any(value is held for module in (builtins, math) for held in vars(module).values())
+    if value is state or (ours and not stands_in):  # len(), math.sqrt() ... of a reading stand in
+        return False
+    random = "random" in type(value).__module__ or name in REFLECTION
+    return home not in KNOWN or (home in MODULES and not random)
 
 
 def hides_errors(classes: tuple) -> bool:
@@ -414,10 +461,10 @@ def only_readable(reading) -> Iterator[None]:
 
     def shared(frame) -> Iterator[str]:
         """The names whose objects are local to a function on the way here, inside of the reading."""
-        own, names = frame.f_locals, frame.f_code.co_freevars
+        local, names = frame.f_locals, frame.f_code.co_freevars
         while (frame := frame.f_back) not in (around, None):
             held = frame.f_locals
-            yield from (n for n in names if n in frame.f_code.co_cellvars and own.get(n) is held.get(n))
+            yield from (n for n in names if n in frame.f_code.co_cellvars and local.get(n) is held.get(n))
 
     def look(frame, event, arg):
         code = frame.f_code
@@ -431,12 +478,12 @@ def only_readable(reading) -> Iterator[None]:
             return note_names(frame.f_locals)
         if event != "call" or not is_users(code.co_filename):
             return
-        own = frame.f_locals
-        held = [x for x in own.values() if not isinstance(x, Tensor | int | float | str | None)]
+        local = frame.f_locals
+        held = [x for x in local.values() if not isinstance(x, Tensor | int | float | str | None)]
         key = code, bool(reading.open_loops), *map(id, held)
         if key not in seen:
             seen[key] = held  # which are alive, so no other object gets the id of one
-            check_code(code, frame.f_globals, own, reading, {*shared(frame)})
+            check_code(code, frame.f_globals, local, reading, {*shared(frame)})
 
     before = sys.getprofile()
     sys.setprofile(look)

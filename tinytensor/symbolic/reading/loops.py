@@ -134,7 +134,7 @@ def range_type(plain):
     return Range
 
 
-OWN = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
+RUNNING = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
 
 
 class Items(Sequence):
@@ -194,7 +194,7 @@ class Items(Sequence):
         return self.all().shape[0] != 0
 
     def __iter__(self):
-        if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
+        if sys._getframe(1).f_globals["__name__"].startswith(RUNNING):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
         return range_of(self).loop(sys._getframe(1))
 
@@ -266,32 +266,43 @@ class _Body:
         body = statement.body
         self.variables = _names([statement.target], ast.Store)
         self.stored, self.loaded = _names(body, ast.Store) - self.variables, _names(body, ast.Load)
-        inner = [n for one in body for n in ast.walk(one)]
+        inner = [n for part in body for n in ast.walk(part)]
         changed = [n.value for n in inner if isinstance(n, ast.Attribute) and n.attr.endswith("_")]
         changed += [n.target for n in inner if isinstance(n, ast.AugAssign)]
         self.in_place = {n.id for n in changed if isinstance(n, ast.Name)}
         self.stored |= self.in_place
-        self.lists = set()
-        for node in inner:
-            if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
-                refuse("a loop over a size that ends before its last step")
-            none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
-            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ())) and not none
-            if same or isinstance(node, ast.Match) or getattr(node, "id", getattr(node, "attr", "")) in TYPES:
-                refuse(ASKS)
-            part = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
-            if part or isinstance(node, NOT_LOCAL):
-                refuse("a step changes more than its local names")
-            if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
-                if node.attr != "append" or not isinstance(node.value, ast.Name):
-                    refuse(f"a step changes a list or another object ({node.attr}): stack or add up tensors instead")
-                self.lists.add(node.value.id)
+        for problem in filter(None, map(_problem, inner)):
+            refuse(problem)
+        self.lists = {n.value.id for n in inner if isinstance(n, ast.Attribute) and n.attr == "append"}
         function = statement
         while not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             function = function.parent
-        end = statement.end_lineno
-        after = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        self.later = {n.id for n in after if n.lineno > end}
+        loads = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        self.later = {n.id for n in loads if n.lineno > statement.end_lineno}
+
+
+def _problem(node: ast.AST) -> str | None:
+    """Why a step of a loop may not have this node, whose steps are read as the first."""
+    if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
+        return "a loop over a size that ends before its last step"
+    if _asks_for_identity(node) or isinstance(node, ast.Match):
+        return ASKS
+    if getattr(node, "id", getattr(node, "attr", "")) in TYPES:
+        return ASKS
+    is_part = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+    if is_part or isinstance(node, NOT_LOCAL):
+        return "a step changes more than its local names"
+    if not isinstance(node, ast.Attribute) or node.attr not in MUTATORS:
+        return None
+    if node.attr == "append" and isinstance(node.value, ast.Name):
+        return None
+    return f"a step changes a list or another object ({node.attr}): stack or add up tensors instead"
+
+
+def _asks_for_identity(node: ast.AST) -> bool:
+    """Is it `a is b`, where b is not None?"""
+    with_none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
+    return not with_none and any(isinstance(n, ast.Is | ast.IsNot) for n in getattr(node, "ops", ()))
 
 
 # ------------------------------------------------------------------------------------------------ one step
@@ -334,6 +345,12 @@ class Carried:
     def set_ends(self, start, end: Tensor) -> None:
         self.start, self.end = as_term(start), as_term(end)
         self.memory = end._data.memory
+
+    def set_unchanged(self, start) -> None:
+        """No step changes it: what was read of it is of its first value."""
+        term, same = self.term, as_term(start)
+        term.name, term.args = "same", (same,)
+        term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
 
     def result(self, reading) -> Tensor:
         """The value after the loop."""
@@ -403,6 +420,13 @@ class Steps:
         return tensor_of(SymbolicData(self.reading, term, sizes, item._data.dtype))
 
 
+def other_references(values: dict) -> dict[str, int]:
+    """How many references there are to each value of a dict, beside that of the dict."""
+    count = lambda held: {name: sys.getrefcount(value) for name, value in held.items()}  # noqa: E731
+    alone = count({"": object()})[""]
+    return {name: references - alone for name, references in count(values).items()}
+
+
 def _is_followed(x) -> bool:
     """A tensor without values, or a list of all steps: the reading itself sees each change of these."""
     return isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)
@@ -422,82 +446,113 @@ class Loop(Steps):
         if self.begun:
             self._close(names)
             raise StopIteration
-        stored = body.stored & names.keys()
-        first = any(type(names[n]) not in (int, float) and not isinstance(names[n], Tensor) for n in stored)
-        apart = first or (body.stored - names.keys()) & body.later or (self.step, "first step") in self.reading.learnt
-        if not self.peeled and apart and self.count >= 1:
+        if not self.peeled and self._starts_apart(names) and self.count >= 1:
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
         used = (body.loaded | body.stored) - body.lists - body.variables
         used = {n: x for n, x in names.items() if n in used and not _is_followed(x)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
-        values = {n: self.carried(n, names[n]) for n in sorted(stored) if isinstance(names[n], Tensor | int | float)}
-        for name in body.lists:
-            if type(names.get(name)) not in (list, Items):
-                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
-        self.lists = {n: Items(n, self.reading, names[n], self) for n in body.lists}
-        set_locals(self.frame, values | self.lists)
+        self._set_carried(names)
         t = SymInt(self.t, self.reading)
         return self.item(t + 1 if self.peeled and not self.down else t)
+
+    def _starts_apart(self, names: dict) -> bool:
+        """Is the first step another one: by what a name holds before it, or by a question in a step?"""
+        stored = [names[n] for n in self.body.stored if n in names]
+        no_state = any(type(x) not in (int, float) and not isinstance(x, Tensor) for x in stored)
+        missing = (self.body.stored - names.keys()) & self.body.later
+        return no_state or bool(missing) or (self.step, "first step") in self.reading.learnt
+
+    def _set_carried(self, names: dict) -> None:
+        """Give the frame the values before a step: carried ones, and lists that collect."""
+        stored = sorted(self.body.stored & names.keys())
+        values = {n: self.carried(n, names[n]) for n in stored if isinstance(names[n], Tensor | int | float)}
+        for name in self.body.lists:
+            if type(names.get(name)) not in (list, Items):
+                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
+        self.lists = {n: Items(n, self.reading, names[n], self) for n in self.body.lists}
+        set_locals(self.frame, values | self.lists)
 
     def carried(self, name: str, x) -> Tensor:
         """The value that a name has before a step: x in the first one."""
         self.states[name] = Carried(name, x, self)
         return self.states[name].tensor
 
-    def _close(self, after: dict):
-        reading, results, lists = self.reading, {}, self.lists
-        for name, state in self.states.items():
-            shape = getattr(after[name], "shape", ()) if type(state.tensor) is CarriedNumber else ()
-            if len(state.shape) < len(shape) <= MANY:  # a number has another shape after the step
-                reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
-        held = {"": object()}
-        for _, old in held.items():
-            alone = sys.getrefcount(old)  # of what has one name
-        for name, old in self.before.items():
-            x, state = after.get(name), self.states.get(name)
-            if name in lists:
-                if x is not lists[name] or x.appended is None:
-                    reading.refuse(f"{name} collects something else than one tensor in each step")
-                if sys.getrefcount(old) > alone + 1 and type(old) is list:
-                    reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
-                if state is not None:
-                    self._check(name, x.appended, state)
-                    state.set_ends(x.last(), x.appended)
-            elif state is not None and x is state.tensor and not state.is_changed:
-                results[name], same, term = old, as_term(old), state.term  # which the step has not changed
-                term.name, term.args = "same", (same,)
-                term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
-            elif x is not old and name not in self.body.variables:
-                self._check(name, x, state)
-                named, another = sys.getrefcount(old) > alone, x is not state.tensor
-                if another and state.is_changed and named:
-                    reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
-                named = named and getattr(getattr(old, "_data", None), "term", state.term).name != "argument"
-                if another and (named or type(state.tensor) is CarriedNumber) and not self.steps >= 1:
-                    reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
-                state.set_ends(old, x)
-        states = {name: self.states.get(name) for name in self.before}
-        self.states = {name: state for name, state in states.items() if state is not None and state.end is not None}
-        ends = {id(lists[name].appended if name in lists else after[name]) for name in self.states}
-        if len(ends) < len(self.states):
-            reading.refuse("two names of one tensor at the end of a step: clone() one of them")
+    def _close(self, after: dict) -> None:
+        """Close the loop, and give the frame the values after it."""
+        self._learn_shapes(after)
+        results = self._read_ends(after)
         note_names(after)
         self.end()
-        results |= {name: items.close() for name, items in lists.items()}
+        results |= {name: items.close() for name, items in self.lists.items()}
         for name, state in self.states.items():
-            if name not in lists:
-                results[name] = state.result(reading)
-                if after[name] is state.tensor and isinstance(self.before[name], Tensor):  # changed in place
-                    dispatch_state.reading.assign_result(self.before[name], results[name])
-                    results[name] = self.before[name]
+            if name not in self.lists:
+                results[name] = self._result(name, after[name])
             del state.tensor
         for name, x in after.items():
             if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
-                x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
+                x._data = LastStep(self.reading, Term("last", name), (), x._data.dtype)
         set_locals(self.frame, results)
-        del self.before, self.lists, self.frame, old, held  # nothing keeps the tensors from before
+        del self.before, self.lists, self.frame  # nothing keeps the tensors from before
+
+    def _read_ends(self, after: dict) -> dict:
+        """Read what the step has made of each name; the values that it has not changed."""
+        unchanged, ends, references = {}, {}, other_references(self.before)
+        for name, old in self.before.items():
+            x, state = after.get(name), self.states.get(name)
+            if name in self.lists:
+                self._check_list(name, x, references[name])
+                if state is not None:
+                    ends[name] = x.appended
+                    self._check(name, x.appended, state)
+                    state.set_ends(x.last(), x.appended)
+            elif state is not None and x is state.tensor and not state.is_changed:
+                unchanged[name] = old
+                state.set_unchanged(old)
+            elif x is not old and name not in self.body.variables:
+                ends[name] = x
+                self._check(name, x, state)
+                if x is not state.tensor:
+                    self._check_name(name, state, references[name] > 0)
+                state.set_ends(old, x)
+        self.states = {name: self.states[name] for name in ends}
+        if len({*map(id, ends.values())}) < len(ends):
+            self.reading.refuse("two names of one tensor at the end of a step: clone() one of them")
+        return unchanged
+
+    def _learn_shapes(self, after: dict) -> None:
+        """Begin anew where what is a number before the loop has a shape after the step."""
+        for name, state in self.states.items():
+            shape = getattr(after[name], "shape", ()) if type(state.tensor) is CarriedNumber else ()
+            if len(state.shape) < len(shape) <= MANY:
+                self.reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
+
+    def _check_list(self, name: str, items, references: int) -> None:
+        """Refuse a list that is not appended to once, or that another name shows; `items` holds it, too."""
+        if items is not self.lists[name] or items.appended is None:
+            self.reading.refuse(f"{name} collects something else than one tensor in each step")
+        if references > 1 and type(items.before) is list:
+            self.reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
+
+    def _check_name(self, name: str, state: Carried, has_another: bool) -> None:
+        """Refuse a name that gets another tensor in the step, where this shows in its value from before."""
+        old = self.before[name]
+        if state.is_changed and has_another:
+            self.reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
+        term = getattr(getattr(old, "_data", None), "term", state.term)
+        shows = (has_another and term.name != "argument") or type(state.tensor) is CarriedNumber
+        if shows and not self.steps >= 1:
+            self.reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
+
+    def _result(self, name: str, end: Tensor):
+        """The value that a carried name has after the loop; what the steps change in place remains the same object."""
+        state, old = self.states[name], self.before[name]
+        result = state.result(self.reading)
+        if end is state.tensor and isinstance(old, Tensor):
+            dispatch_state.reading.assign_result(old, result)
+            return old
+        return result
 
     def _check(self, name: str, x, state: Carried | None) -> None:
         """Refuse what is no state."""
@@ -507,14 +562,22 @@ class Loop(Steps):
         fits = len(x.shape) == len(state.shape) and all(n == m for n, m in zip(x.shape, state.shape, strict=True))
         if not fits or x._data.dtype != state.dtype or state.dtype.kind in "iu":
             refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
-        others = [items.appended for items in self.lists.values() if items.name != name]
-        others += [one.tensor for one in self.states.values() if one is not state]
-        shared = any(y is x for y in others) or sum(alive() is not None for alive in x._data.memory) > 1
+        tensors = [items.appended for items in self.lists.values() if items.name != name]
+        tensors += [carried.tensor for carried in self.states.values() if carried is not state]
+        shared = any(y is x for y in tensors) or sum(alive() is not None for alive in x._data.memory) > 1
         if shared and (state.is_changed or name in self.body.in_place):
             refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
 
 # ------------------------------------------------------------------------------------------------ comprehensions
+
+
+def _joins(call: ast.Call, frame) -> bool:
+    """Is it stack() or cat() of its first argument, without a call in the others?"""
+    joins = [stack, cat, *(FUNCTIONS[name] for name in ("stack", "cat", "concat", "concatenate"))]
+    settings = [n for argument in (*call.args[1:], *call.keywords) for n in ast.walk(argument)]
+    called = _called(call.func, frame)
+    return any(called is join for join in joins) and not any(isinstance(n, ast.Call) for n in settings)
 
 
 class Comprehension(Steps):
@@ -525,16 +588,12 @@ class Comprehension(Steps):
         self.generator = isinstance(node, ast.GeneratorExp)
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
         self.names = {name: frame.f_locals[name] for name in names}
-        call = node.parent
-        direct = isinstance(call, ast.Call) and call.args[:1] == [node]
-        others = [*call.args[1:], *call.keywords] if direct else []
-        alone = not any(isinstance(n, ast.Call) for one in others for n in ast.walk(one))
-        joins = [stack, cat, *(FUNCTIONS[name] for name in ("stack", "cat", "concat", "concatenate"))]
-        joined = direct and alone and any(_called(call.func, frame) is join for join in joins)
-        inner = [n for n in ast.walk(node.elt) if isinstance(n, ast.NamedExpr | ast.Await | ast.Yield)]
+        inner = any(isinstance(n, ast.NamedExpr | ast.Await | ast.Yield) for n in ast.walk(node.elt))
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
             self.reading.refuse("a comprehension over a size with a condition, or two loops: write a `for` statement")
-        if not (direct if self.generator else joined):
+        call = node.parent
+        is_argument = isinstance(call, ast.Call) and call.args[:1] == [node]
+        if not is_argument or not (self.generator or _joins(call, frame)):
             self.reading.refuse(ELSEWHERE)
 
     def __next__(self):

@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -14,7 +14,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import functions_for_sizes
-from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
+from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, is_users
 from tinytensor.symbolic.reading.tensors import (
@@ -64,13 +64,13 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
 
 def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> None:
     """Run fn once, and note its terms and its result."""
-    own = getattr(fn, "forward", fn)  # of a function that is made for a Module, or for a gradient by hand
-    outside = {getattr(own, "__name__", "the function"): own}
+    written = getattr(fn, "forward", fn)  # of a function that is made for a Module, or for a gradient by hand
+    outside = {getattr(written, "__name__", "the function"): written}
     outside |= {name: a for name, a in arguments.items() if not isinstance(a, Argument)}
     reading.outside |= {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
     values = {name: _value(reading, name, a) if isinstance(a, Argument) else a for name, a in arguments.items()}
-    for one in where:
-        _assume(reading, one, split)
+    for condition in where:
+        _assume(reading, condition, split)
     result, failure = None, None
     try:
         with double_precision(), functions_for_sizes(reading), only_readable(reading):
@@ -78,30 +78,15 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
-    except (Split, Restart):
-        raise
-    except Exception as error:
+    except Exception as error:  # neither Split nor Restart, which go on
         failure = error
     finally:
         outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 + (x is result)]
         for x, data, cls, _ in reversed(reading.written):
             x._data, x.__class__ = data, cls
     reading.over = True
-    changed = changed_names(reading.outside)
-    problems = {
-        f"an error or a warning that names a size was not raised{reading.texts}": reading.texts and failure is None,
-        "a loop over a size is left before its last step": reading.open_loops and failure is None,
-        f"{''.join(reading.left[:1])} ends by an error that Python drops: at other sizes it may be none": (
-            reading.left and failure is None
-        ),
-        f"{', '.join(f'{name} {how}' for name, how in changed.items())}: another call would differ": changed,
-        f"a tensor from outside of the function is changed in place{''.join(outside[:1])}: another call would differ": (
-            outside and failure is None
-        ),
-    }
-    refused = [*reading.refusals, *[p for p, met in problems.items() if met]]
-    if refused:  # also where the function caught the exception
-        raise NotDerivable(f"derive: {refused[0]}")
+    if problem := next(_problems(reading, outside, failure), ""):  # also where the function caught the exception
+        raise NotDerivable(f"derive: {problem}")
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
@@ -114,10 +99,25 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     _check_steps(reading)
 
 
+def _problems(reading: Reading, written: list[str], failure: Exception | None) -> Iterator[str]:
+    """Why a run does not show the function, in words. written: the lines that change tensors from outside of it."""
+    yield from reading.refusals
+    if failure is None and reading.texts:
+        yield f"an error or a warning that names a size was not raised{reading.texts}"
+    if failure is None and reading.open_loops:
+        yield "a loop over a size is left before its last step"
+    if failure is None and reading.left:
+        yield f"{reading.left[0]} ends by an error that Python drops: at other sizes it may be none"
+    if changed := changed_names(reading.outside):
+        yield f"{', '.join(f'{name} {how}' for name, how in changed.items())}: another call would differ"
+    if failure is None and written:
+        yield f"a tensor from outside of the function is changed in place{written[0]}: another call would differ"
+
+
 def _line_of(error: Exception) -> str:
     """The line of the user's own code at which an error came up, in words."""
-    own = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
-    return f" ({describe_line(own[-1].filename, own[-1].lineno, own[-1].name)})" if own else ""
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
+    return f" ({describe_line(lines[-1].filename, lines[-1].lineno, lines[-1].name)})" if lines else ""
 
 
 def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
@@ -132,24 +132,29 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 
-def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
+def _assume(reading: Reading, condition: SizeCondition, split: dict) -> None:
     """Let a condition of `where` be known of the sizes."""
     parts = {s: Mul(*p) for s, p in split.items()}
     left, right = (
-        side.xreplace(parts).replace(Mod, lambda a, b: a - b * floor(a / b)) for side in (one.left, one.right)
+        side.xreplace(parts).replace(Mod, lambda a, b: a - b * floor(a / b))
+        for side in (condition.left, condition.right)
     )
-    difference, below = (right - left if one.operation in ("<", "<=") else left - right).as_numer_denom()
+    difference, below = (right - left if condition.operation in ("<", "<=") else left - right).as_numer_denom()
     for divisor in (below, *[fraction(a)[1] for a in difference.atoms(floor)]):
         if not never_negative(reading.number(divisor - 1)):
-            raise ValueError(f"where: {one.code()!r} divides by {divisor}, which may be 0 or below: demand > 0 first")
-    difference = reading.number(difference - int(one.operation in ("<", ">")))
-    operation = one.operation if one.operation in ("==", "!=") else ">="
+            raise ValueError(
+                f"where: {condition.code()!r} divides by {divisor}, which may be 0 or below: demand > 0 first"
+            )
+    difference = reading.number(difference - int(condition.operation in ("<", ">")))
+    operation = condition.operation if condition.operation in ("==", "!=") else ">="
     if type(difference) is SymInt:
         reading.known.append((operation, difference.expr, ""))
         if operation == "==":
             reading.solve(difference.expr)
     elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
-        raise NotDerivable(f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart")
+        raise NotDerivable(
+            f"derive: no sizes meet {condition}, since the function takes {', '.join(map(str, split))} apart"
+        )
 
 
 def _check_steps(reading: Reading) -> None:

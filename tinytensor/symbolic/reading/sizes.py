@@ -100,8 +100,8 @@ class Reading:
 
     def atoms(self, p: Expr) -> set[Expr]:
         """The sizes, the numbers of steps and the quotients in a formula, and in the number of a loop's steps."""
-        own = p.atoms(Size, StepNumber, floor)
-        return own.union(*(self.atoms(self.steps[t]) for t in own & self.steps.keys()))
+        atoms = p.atoms(Size, StepNumber, floor)
+        return atoms.union(*(self.atoms(self.steps[t]) for t in atoms & self.steps.keys()))
 
     def check_open(self, p: Expr) -> None:
         if self.atoms(p) & self.steps.keys() - {loop.t for loop in self.open_loops}:
@@ -130,7 +130,7 @@ class Reading:
                 facts += [p - q * a, q - 1 - p + q * a] + [a] * bool(a.is_nonnegative)
         for operation, p, _ in met:
             if operation == "!=" and len(cases) < 8:
-                cases = [[*case, self._row(one - 1)] for case in cases for one in (p, -p)]
+                cases = [[*case, self._row(side - 1)] for case in cases for side in (p, -p)]
             elif operation != "!=":
                 facts += [p, -p] if operation == "==" else [p]
         rows = [*map(self._row, facts)]
@@ -163,21 +163,9 @@ class Reading:
         if self._decided[key] is not None:
             return self._decided[key]
         if not p.free_symbols <= self.hints.keys():
-            least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
-            if least is not None and self.decide(">=", least) is None and self.ask(">=", least, wanted):
-                return True
-            if most is not None and wanted is None and self.decide(">=", most) is None and not self.ask(">=", most):
-                return False
-            loop = self.open_loops[-1] if self.open_loops else None
-            if loop is not None and not loop.peeled and self.decide(operation, p, loop.later_steps()) is not None:
-                self.restart(loop.step, "first step", True)
-            self.refuse(
-                f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
-                "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
-                "one size",
-            )
+            return self._ask_about_step(operation, p, wanted)
         line = where()
-        if sum(one == line for *_, one in self.conditions) >= MANY:
+        if sum(asked == line for *_, asked in self.conditions) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
         answer = holds(p.xreplace(self.hints)) if wanted is None else wanted
         answer = self.forced[len(self.answers)] if len(self.answers) < len(self.forced) else answer
@@ -190,20 +178,36 @@ class Reading:
             self.solve(p)
         return answer
 
+    def _ask_about_step(self, operation: str, p: Expr, wanted: bool | None) -> bool:
+        """An answer that is the same for all steps of a loop, as sizes decide it; no other one is known."""
+        least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
+        if least is not None and self.decide(">=", least) is None and self.ask(">=", least, wanted):
+            return True
+        if most is not None and wanted is None and self.decide(">=", most) is None and not self.ask(">=", most):
+            return False
+        loop = self.open_loops[-1] if self.open_loops else None
+        if loop is not None and not loop.peeled and self.decide(operation, p, loop.later_steps()) is not None:
+            self.restart(loop.step, "first step", True)
+        self.refuse(
+            f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
+            "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
+            "one size",
+        )
+
     def _extreme(self, p: Expr, sign: int) -> Expr | None:
         """The least (or, with sign -1, the largest) value of p over the steps of loops; None if it is not linear."""
         for t in p.atoms(StepNumber):
             slope = p.coeff(t)
-            rest = p - slope * t
-            if not slope.is_number or rest.has(t):
+            start = p - slope * t
+            if not slope.is_number or start.has(t):
                 return None
-            p = rest if sign * slope > 0 else (rest + slope * (self.steps[t] - 1)).expand()
+            p = start if sign * slope > 0 else (start + slope * (self.steps[t] - 1)).expand()
         return p
 
     def solve(self, p: Expr) -> None:
         """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
-        for a, over, under, rest in remainders(p):
-            self.solved[a] = (over - rest) / under
+        for a, over, under, remainder in remainders(p):
+            self.solved[a] = (over - remainder) / under
 
     def take_multiples(self, *formulas: Expr) -> None:
         """Where sizes that do not fit have N // 2 in them, N is 2 N2 from the beginning."""
@@ -239,10 +243,10 @@ def fraction(quotient: Expr) -> tuple[Expr, Expr]:
 
 
 def remainders(p: Expr) -> list[tuple[Expr, Expr, Expr, Expr]]:
-    """a, over, under, rest where p == 0 says that over % under == rest, with a = over // under."""
+    """a, over, under, remainder where p == 0 says that over % under == remainder, with a = over // under."""
     known = [(a, *fraction(a)) for a in sorted(p.atoms(floor), key=str)]
-    rests = [(a, n, d, (n - d * a - s * p).expand()) for a, n, d in known if d.is_number for s in (1, -1)]
-    return [one for one in rests if one[-1].is_number]
+    rows = [(a, n, d, (n - d * a - s * p).expand()) for a, n, d in known if d.is_number for s in (1, -1)]
+    return [row for row in rows if row[-1].is_number]
 
 
 def sides(p: Expr) -> tuple[Expr, Expr]:
@@ -324,8 +328,8 @@ class _Number:
 
         return method
 
-    __add__, __radd__ = _arithmetic("add", operator.add), _arithmetic("add", operator.add)
-    __mul__, __rmul__ = _arithmetic("mul", operator.mul), _arithmetic("mul", operator.mul)
+    __add__ = __radd__ = _arithmetic("add", operator.add)
+    __mul__ = __rmul__ = _arithmetic("mul", operator.mul)
     __sub__, __rsub__ = _arithmetic("sub", operator.sub), _arithmetic("sub", lambda a, b: b - a)
     __truediv__ = _arithmetic("true_divide", operator.truediv, lambda a, b: check_domain(b, "denominator"))
     __rtruediv__ = _arithmetic("", lambda a, b: b / a, lambda a, b: check_domain(a, "denominator"))
@@ -355,9 +359,7 @@ class SymInt(_Number):
     roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
     __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
-    __class__ = property(
-        lambda self: int
-    )  # so that isinstance(n, int) is answered as for the number that it stands for
+    __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
 
     def _operand(self, value) -> Expr | None:
         """The other operand as a formula, or None."""
@@ -398,7 +400,7 @@ class SymInt(_Number):
     def __rdivmod__(self, value):
         return value // self, value % self
 
-    def _compared(operation: str, sign: int, offset: int, opposite: bool, name: str) -> Callable:
+    def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
         """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
 
         def method(self, value):
@@ -414,13 +416,13 @@ class SymInt(_Number):
             answer = self.reading.ask(operation, sign * (self.expr - q) + offset)
             if operation == "==" and not answer and type(value) is SymInt:
                 self.reading.compared = self, value
-            return answer != opposite
+            return answer
 
         return method
 
-    __ge__, __gt__ = _compared(">=", 1, 0, False, "__ge__"), _compared(">=", 1, -1, False, "__gt__")
-    __le__, __lt__ = _compared(">=", -1, 0, False, "__le__"), _compared(">=", -1, -1, False, "__lt__")
-    __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
+    __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
+    __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
+    __eq__ = _compared("__eq__", "==", 1, 0)  # of which Python makes !=
 
 
 def check_domain(n, what: str) -> None:
@@ -534,7 +536,7 @@ class SymFloat(_Number):
 
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
-    __eq__, __ne__ = _compared("__eq__"), _compared("__ne__")
+    __eq__ = _compared("__eq__")
 
     def is_small(self) -> bool:
         """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""

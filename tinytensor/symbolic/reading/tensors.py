@@ -276,8 +276,8 @@ def fitting(what: str, reading: Reading, span, dtype):
 
 def rounds(a, dtype) -> bool:
     """May floats of this dtype round a whole number, or a tensor of them? In float64 only beside a large number."""
-    own = getattr(a, "_data", a)
-    whole = type(a) in (int, SymInt) or (isinstance(own, SymbolicData | np.ndarray) and own.dtype.kind in "iu")
+    data = getattr(a, "_data", a)
+    whole = type(a) in (int, SymInt) or (isinstance(data, SymbolicData | np.ndarray) and data.dtype.kind in "iu")
     if dtype.kind != "f" or not whole:
         return False
     span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
@@ -516,6 +516,26 @@ def _decided(name: str, a, b) -> bool | None:
     return True if never_negative(b[0] - a[1] - k) else False if never_negative(a[0] - b[1] + k - 1) else None
 
 
+def term_of(op, reading: Reading, args, dtype: np.dtype) -> Term:
+    """The term of an operation, which is off the tape where the tape is switched off; its rounding is checked."""
+    term = Term(op.name, *map(as_term, args), op=op, reading=reading)
+    if op.name in SUMS:
+        term.count = prod(args[0].shape)
+    if not term.depends and (any(rounds(a, dtype) for a in args) or too_long(term, dtype)):
+        term.roundings = 2
+    most = most_roundings(op.name, args)
+    roundings = 0 if term.depends else roundings_of(term.args)
+    if roundings > most:
+        reading.refuse(f"{op.name} {ROUNDED}")
+    if roundings and most < 2:
+        reading.values["float64"] = None
+    if state.grad:
+        return term
+    if reading.off_tape:
+        reading.refuse(OFF_TAPE)
+    return Term("detach", term, reading=reading)
+
+
 def dispatch(op, args):
     """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
     reading = reading_of(args)
@@ -537,22 +557,7 @@ def dispatch(op, args):
     results = results_of(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
-    term = Term(op.name, *map(as_term, args), op=op, reading=reading)
-    (_, dtype, *_), *_ = results
-    if op.name in SUMS:
-        term.count = prod(args[0].shape)
-    if not term.depends and (any(rounds(a, dtype) for a in args) or too_long(term, np.dtype(dtype))):
-        term.roundings = 2
-    most = most_roundings(op.name, args)
-    roundings = 0 if term.depends else roundings_of(term.args)
-    if roundings > most:
-        reading.refuse(f"{op.name} {ROUNDED}")
-    if roundings and most < 2:
-        reading.values["float64"] = None
-    if not state.grad:
-        if reading.off_tape:
-            reading.refuse(OFF_TAPE)
-        term = Term("detach", term, reading=reading)
+    term = term_of(op, reading, args, np.dtype(results[0][1]))
     terms = [term]
     if len(results) > 1:
         terms = [Term(f"result_{n}", term, reading=reading) for n in range(len(results))]
