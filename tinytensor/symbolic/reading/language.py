@@ -13,9 +13,10 @@ import math
 import operator
 import re
 import sys
+import threading
 import types
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -31,6 +32,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.runtime.compiler import around_compilations
 from tinytensor.ops.shape import cast
 from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
@@ -485,9 +487,15 @@ def only_readable(reading) -> Iterator[None]:
             seen[key] = held  # which are alive, so no other object gets the id of one
             check_code(code, frame.f_globals, local, reading, {*shared(frame)})
 
-    before = sys.getprofile()
+    def watch(function: Callable | None) -> None:
+        if threading.get_ident() == thread:
+            sys.setprofile(function)
+
+    before, thread = sys.getprofile(), threading.get_ident()
     sys.setprofile(look)
     try:
-        yield
+        # Numba calls a million functions for a kernel; to look at each takes longer than to compile
+        with around_compilations(lambda: watch(None), lambda: watch(look)):
+            yield
     finally:
         sys.setprofile(before)
