@@ -95,8 +95,6 @@ LIBRARY: dict[str, tuple[Callable, tuple[str, ...]]] = {  # the functions, and t
     "upto": (lambda i, j: iv.mpf(i <= j), ("nat", "nat")),
 }
 RELATIONS = {"<": lambda a, b: (a < b) is True, "<>": lambda a, b: (a < b) is True or (b < a) is True}
-
-
 ARITHMETIC = {  # the difference of whole numbers is 0 at least
     "+": operator.add,
     "*": operator.mul,

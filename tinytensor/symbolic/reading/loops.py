@@ -352,10 +352,6 @@ class Carried:
         term.name, term.args = "same", (same,)
         term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
 
-    def result(self, reading) -> Tensor:
-        """The value after the loop."""
-        return tensor_of(SymbolicData(reading, self.final, self.shape, self.dtype, memory=self.memory))
-
 
 def set_locals(frame, values: dict) -> None:
     """Give local names of a frame these values."""
@@ -548,7 +544,7 @@ class Loop(Steps):
     def _result(self, name: str, end: Tensor):
         """The value that a carried name has after the loop; what the steps change in place remains the same object."""
         state, old = self.states[name], self.before[name]
-        result = state.result(self.reading)
+        result = tensor_of(SymbolicData(self.reading, state.final, state.shape, state.dtype, memory=state.memory))
         if end is state.tensor and isinstance(old, Tensor):
             dispatch_state.reading.assign_result(old, result)
             return old

@@ -278,11 +278,12 @@ class _Number:
     __index__ = __int__ = refusing(NO_NUMBER)
     __float__ = __complex__ = refusing(NO_FLOAT)
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = refusing("bits of a size have no formula")
-    __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = refusing("bits of a size have no formula")
-    __array__ = __array_function__ = refusing("NumPy can't compute with a size: use tinytensor's functions")
-    __buffer__ = refusing("NumPy can't compute with a size: use tinytensor's functions")
+    __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __and__
+    __array__ = __array_function__ = __buffer__ = refusing(
+        "NumPy can't compute with a size: use tinytensor's functions"
+    )
     __reduce_ex__ = __getstate__ = __dir__ = refusing("a size can't be stored, rounded or changed")
-    __round__ = __setattr__ = refusing("a size can't be stored, rounded or changed")
+    __round__ = __setattr__ = __reduce_ex__
 
     def _hash(self):
         what = "a size can't be a key of a dict, a set or a cache: compare with =="

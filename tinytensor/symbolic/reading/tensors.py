@@ -192,10 +192,8 @@ class SymbolicTensor(Tensor):
         data = self._data
         if data.reading.off_tape and is_users(sys._getframe(1).f_code.co_filename):
             data.reading.refuse(OFF_TAPE)
-        term = Term("detach", data.term, reading=data.reading)
-        return tensor_of(
-            SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, data.memory)
-        )
+        term, memory = Term("detach", data.term, reading=data.reading), data.memory
+        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, memory))
 
     def contiguous(self):
         if self._data.in_order:
@@ -429,11 +427,8 @@ def joined(op, reading, args):
     if op.name == "stack":
         dim = dim % (len(shapes[0]) + 1)
         shapes = [(*shape[:dim], 1, *shape[dim:]) for shape in shapes]
-    return (
-        joined_shape(shapes, dim)[1],
-        xs[0]._data.dtype,
-        reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs)),
-    )
+    span = reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs))
+    return joined_shape(shapes, dim)[1], xs[0]._data.dtype, span
 
 
 def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
