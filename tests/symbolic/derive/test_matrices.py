@@ -221,3 +221,13 @@ def test_exact_numbers_contradict_a_law_where_it_does_not_hold(monkeypatch):
 
 def test_a_matrix_form_is_typeset():
     assert r"{A}^{-\top}" in derived("log_det").matrix()[-1].latex()
+
+
+def test_an_index_in_a_table_beside_a_matrix_stays_bound():
+    """Σ_k A⁻¹_ik A[k, t_k] is no entry of the identity: t changes with k."""
+    table = Array("t_of_laws", (SIZE,), values=SIZE)
+    assert normal_of_matrices(total(entry(inverse_of(A_), I, K) * A_[K, table[K]], K)).has(inverse_of(A_))
+
+
+def test_a_kink_of_an_entry_of_an_inverse_is_a_condition():
+    assert "no two numbers that are compared are equal" in derive(lambda A: A.inverse().abs().sum(), A=DD).verdict

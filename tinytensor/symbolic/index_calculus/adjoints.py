@@ -16,7 +16,6 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +24,15 @@ from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Symbol, preor
 from tinytensor.symbolic.index_calculus.errors import Refuted
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
-    Index,
+    Name,
     Size,
     derivative,
     everywhere,
     free,
     fresh,
     index_order,
+    name_of,
+    names_in,
     normal,
     random_entries,
     sizes_of,
@@ -42,8 +43,6 @@ from tinytensor.symbolic.index_calculus.functions import HEADS
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.vanishing import Facts, vanishes
-
-Name = Array | Symbol
 
 
 class Definition(NamedTuple):
@@ -71,18 +70,6 @@ class Definition(NamedTuple):
         if isinstance(self.left, Symbol):
             return fresh(self.right)
         return fresh(self.right).xreplace(dict(zip(self.left.indices, left.indices, strict=True)))
-
-
-def name_of(entry: Expr) -> Name:
-    """The array of an entry; a symbol is its own name."""
-    return entry.base if isinstance(entry, Indexed) else entry
-
-
-@lru_cache(10_000)
-def names_in(expr: Expr) -> frozenset[Name]:
-    """The arrays and symbols (other than sizes and indices) in an expression."""
-    names = {x for x in expr.atoms(Array, Symbol) if not isinstance(x, Size | Index)}
-    return frozenset(names - {x.label for x in names if isinstance(x, Array)})
 
 
 def d(x):

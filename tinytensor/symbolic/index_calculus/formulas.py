@@ -26,7 +26,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -105,6 +105,21 @@ class Array(IndexedBase):
                     f"but it runs up to {top(index)}: {_wider(index, size)}check the order of the indices"
                 )
         return super().__getitem__(indices if len(indices) > 1 else indices[0])
+
+
+Name = Array | Symbol
+
+
+def name_of(entry: Expr) -> Name:
+    """The array of an entry; a symbol is its own name."""
+    return entry.base if isinstance(entry, Indexed) else entry
+
+
+@lru_cache(10_000)
+def names_in(expr: Expr) -> frozenset[Name]:
+    """The arrays and symbols (other than sizes and indices) in an expression."""
+    names = {x for x in expr.atoms(Array, Symbol) if not isinstance(x, Size | Index)}
+    return frozenset(names - {x.label for x in names if isinstance(x, Array)})
 
 
 def _wider(index, size: Expr) -> str:

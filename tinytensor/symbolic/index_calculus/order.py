@@ -5,12 +5,10 @@ Factors: numbers, sizes, names in their order, functions, adjoints, and last the
 
 from collections.abc import Sequence
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum, Symbol
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Name, free, names_in
 from tinytensor.symbolic.index_calculus.functions import upto
-
-Name = Array | Symbol
 
 
 def decimal(number: Expr) -> str:
@@ -28,7 +26,7 @@ def divisor(number: Expr) -> str:
 
 def rank(expr: Expr, order: Sequence[Name]) -> tuple:
     """The place of a factor: its kind, and the place of the first of its names."""
-    names = [order.index(n) for n in _names(expr) if n in order]
+    names = [order.index(n) for n in names_in(expr) if n in order]
     arrays = expr.atoms(Array)
     if not free(expr) and not arrays:
         group = 0
@@ -43,10 +41,6 @@ def rank(expr: Expr, order: Sequence[Name]) -> tuple:
     else:
         group = 1
     return group, min(names, default=len(order))
-
-
-def _names(expr: Expr) -> set[Name]:
-    return {e.base if isinstance(e, Indexed) else e for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Size)}
 
 
 def factors_of(expr: Expr, order: Sequence[Name] = ()) -> tuple[Number, list[Expr], list[Expr]]:

@@ -74,12 +74,7 @@ class Fractions:
     def _is_zero(self, flat: Expr) -> bool:
         if not _symbols(flat):
             return flat == 0
-        numerator = self.with_divisors_back(self.numerator(flat)).as_expr()
-        for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
-            if root in numerator.free_symbols:
-                over, under = self.fraction(base)
-                numerator = expand(sympy.prem(numerator, under * root**degree - over, root))
-        return numerator == 0
+        return self._reduced(self.with_divisors_back(self.numerator(flat)).as_expr(), fractions=True) == 0
 
     def with_divisors_named(self, flat) -> Expr:
         """The same with a variable in the place of each sum that is a denominator.
@@ -240,13 +235,16 @@ class Fractions:
             parts.append(self.back(remainder.as_expr() / below))
         return Add(*parts) / self.back(beside)
 
-    def _reduced(self, polynomial: Expr) -> Expr:
-        """The polynomial after the laws of roots and steps whose radicands are polynomials."""
-        for root, (base, degree) in reversed(self.roots.items()):
+    def _reduced(self, polynomial: Expr, fractions: bool = False) -> Expr:
+        """The polynomial after the laws of roots and steps whose radicands are polynomials.
+
+        fractions: those of other radicands, too, where the polynomial may be multiplied by their denominators.
+        """
+        for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
             if root in polynomial.free_symbols:
                 over, under = self.fraction(base)
-                if not under.free_symbols and sympy.degree(polynomial, root) >= degree:
-                    polynomial = expand(sympy.prem(polynomial, root**degree - over / under, root))
+                if fractions or (not under.free_symbols and sympy.degree(polynomial, root) >= degree):
+                    polynomial = expand(sympy.prem(polynomial, under * root**degree - over, root))
         return polynomial
 
     # ---- signs
@@ -453,7 +451,7 @@ def _zero_in_few_points(form: Expr, known: Signs) -> bool:
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
     names = {e: e.base if isinstance(e, Indexed) else e for e in entries if not e.is_integer}
     defined = not known.right.keys().isdisjoint(names.values())
-    if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
+    if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum, OfMatrix):
         return False
     for e, name in names.items():
         alone = list(names.values()).count(name) == 1 and getattr(name, "values", None) is None
@@ -489,17 +487,12 @@ class _Quotient:
         for term in terms:
             for p, power in term.under.items():
                 under[p] = max(power, under.get(p, 0))
-        over = terms[0].over.ring.zero
+        domain = terms[0].over.ring
+        over = domain.zero
         for term in terms:
-            over += term._brought_to(under)
+            missing = {p: power - term.under.get(p, 0) for p, power in under.items()}
+            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=domain.one)
         return _Quotient(over, under)
-
-    def _brought_to(self, under: dict):
-        factor = self.over.ring.one
-        for p, power in under.items():
-            if missing := power - self.under.get(p, 0):
-                factor = factor * p**missing
-        return self.over * factor
 
     def lowest(self) -> tuple[PolyElement, PolyElement]:
         """Numerator and denominator without a common factor."""

@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
 
-from tinytensor.symbolic.index_calculus.formulas import Size, free, index_order, not_negative
+from tinytensor.symbolic.index_calculus.formulas import Size, free, index_order, name_of, not_negative
 from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, detach, larger, sign
 
 KINKS = ("tie", "step")  # conditions without which a function has a value, but no derivative
@@ -18,7 +18,7 @@ class Signs:
         self.right = lines if isinstance(lines, Mapping) else {line.name: line.right for line in lines}
 
     def _definition(self, e: Expr) -> Expr | None:
-        return self.right.get(e.base if isinstance(e, Indexed) else e) if isinstance(e, Indexed | Symbol) else None
+        return self.right.get(name_of(e)) if isinstance(e, Indexed | Symbol) else None
 
     @cached_property
     def _logarithms(self) -> set[Expr]:

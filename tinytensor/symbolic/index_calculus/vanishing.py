@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, Symbol, floor
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -35,6 +35,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     free,
     fresh,
     index_order,
+    names_in,
     normal,
     not_negative,
     with_equal_indices,
@@ -145,8 +146,7 @@ def together(theorems: Iterable[Theorem], hypotheses: Iterable[str] = (), sizes:
 
 def of_numbers(term: Expr) -> bool:
     """Does it depend on numbers that are no whole ones?"""
-    names = {e.base for e in term.atoms(Indexed)} | term.atoms(Symbol) - {a.label for a in term.atoms(Array)}
-    return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names)
+    return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names_in(term))
 
 
 def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iterator[tuple[Expr, set[str]]]:
