@@ -21,14 +21,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import forget, shorten
 from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import (
-    ExtremeMask,
-    Group,
-    Lines,
-    formula_key,
-    name_like,
-    renamed,
-)
+from tinytensor.symbolic.derive.values import ExtremeMask, Group, Lines, formula_key, name_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,

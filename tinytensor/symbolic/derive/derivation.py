@@ -19,16 +19,7 @@ from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, mismatch, samples
 from tinytensor.symbolic.derive.source import check_names, evaluate_at
-from tinytensor.symbolic.derive.time_limit import (
-    SYMBOLS,
-    TimeLimit,
-    in_time,
-    is_up,
-    limited,
-    rest_of,
-    stage,
-    stopped,
-)
+from tinytensor.symbolic.derive.time_limit import SYMBOLS, TimeLimit, in_time, is_up, limited, rest_of, stage, stopped
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
@@ -145,10 +136,7 @@ class Derivation(Result):
             return f"𝓛: any scalar that is computed from {output.base.text}{named}"
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
 
-    @property
-    def title(self) -> str:
-        """What stands above the gradients."""
-        return self.loss
+    title = loss
 
     @property
     def groups(self) -> list[list[Formula]]:

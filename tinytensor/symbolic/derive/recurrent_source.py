@@ -24,14 +24,10 @@ class _SymbolAtStep(Symbol):
 class RecurrentSource(Source):
     """The text of a program with loops."""
 
-    @property
-    def recurrences(self) -> list[Recurrence]:
-        return self.derived.recurrences
-
     def _needed_lines(self) -> list[Definition]:
         """All lines; those of the states' adjoints have δ on the left."""
         adjoints = self.derived.adjoints
-        for r in self.recurrences:
+        for r in self.derived.recurrences:
             adjoints = r.lines_of_adjoints(adjoints)
         return [*self.derived.forward, *adjoints.values()]
 
@@ -85,12 +81,12 @@ class RecurrentSource(Source):
     def _forward(self, lines: list[Definition]) -> list[str]:
         code: list[str] = []
         waiting = list(lines)
-        by_step = {r.step: r for r in self.recurrences}
+        by_step = {r.step: r for r in self.derived.recurrences}
         while waiting:
             first = waiting[0]
             loop = by_step.get(first.left.indices[0]) if isinstance(first.left, Indexed) else None
             read = names_in(first.right)  # a line that reads the states comes after their loop
-            loop = loop or next((r for r in self.recurrences if any(s.before in read for s in r.states)), None)
+            loop = loop or next((r for r in self.derived.recurrences if any(s.before in read for s in r.states)), None)
             inside = [x for x in waiting if loop and isinstance(x.left, Indexed) and x.left.indices[0] == loop.step]
             if inside:
                 code += [needed for x in inside for needed in self._needed_by(x)]
@@ -131,7 +127,7 @@ class RecurrentSource(Source):
     def _backward(self, lines: list[Definition]) -> list[str]:
         code: list[str] = []
         waiting = list(lines)
-        loops = list(reversed(self.recurrences))
+        loops = list(reversed(self.derived.recurrences))
         names = {x.name for x in waiting}
         done: set[Name] = set()
 

@@ -58,6 +58,7 @@ class Second(Result):
     """
 
     about = ""
+    shown_blocks: list[Formula]  # the lines that are printed below the gradients
     of_gradients = True  # are these derivatives of the gradients, or of the value?
     with_gradients = False  # are the gradients shown, and computed, too?
 
@@ -176,8 +177,10 @@ class Second(Result):
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
         along = self.direction_at(sample, self.wrt)
-        inside = {n: self._with_symmetry(n, x) for n, x in along.items()}  # where differences are taken
-        directions = [along] if all(inside[n] is x for n, x in along.items()) else [along, inside]
+        directions = [along]
+        symmetric = {n: (x + x.T) / 2 for n, x in along.items() if isinstance(self.arrays[n], SymmetricArray)}
+        if symmetric and any(line.right.has(Cholesky) for line in self.derived.forward):
+            directions.append(along | symmetric)  # the engine factors a lower triangle: differences are of these
         for direction in directions:
             products = self.product_at(sample, direction)
             if products is None:
@@ -187,12 +190,6 @@ class Second(Result):
             if differs:
                 break
         return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in products.values())
-
-    def _with_symmetry(self, name: str, direction: np.ndarray) -> np.ndarray:
-        """A direction along which a symmetric matrix that is factored stays symmetric: its lower triangle is read."""
-        has_factor = any(line.right.has(Cholesky) for line in self.derived.forward)
-        is_symmetric = has_factor and isinstance(self.arrays[name], SymmetricArray)
-        return (direction + direction.T) / 2 if is_symmetric else direction
 
     def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
         """A random direction at a point."""
@@ -219,11 +216,6 @@ class Second(Result):
     def results(self) -> dict[Key, Formula]:
         """What the program gives besides the value."""
         return self.derivation.gradients | self.gradients if self.with_gradients else self.gradients
-
-    @property
-    def shown_blocks(self) -> list[Formula]:
-        """The lines that are printed below the gradients."""
-        raise NotImplementedError
 
     @property
     def adjoints(self) -> list[Formula]:
@@ -360,10 +352,7 @@ class Hessian(Blocks):
                 self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
-    @property
-    def hessian(self) -> dict[tuple[str, str], Block]:
-        """The formula of each block, by its two arguments."""
-        return self.blocks
+    hessian = Blocks.blocks
 
 
 class Jacobian(Blocks):

@@ -19,7 +19,7 @@ from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, sizes_of
 from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
 
@@ -60,11 +60,11 @@ class Source:
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
         self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
-        sizes = {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}
+        names = (*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines])
+        sizes = set().union(*(sizes_of(a) for a in names if isinstance(a, Array)))
         sizes = sorted(sizes.union(*(x.right.atoms(Size) for x in self.lines)), key=str)
         arguments = [*self.trace.arrays.values(), *self.recorded]
-        lines = [x.name for x in self.lines]
-        for name in (*arguments, *sizes, *self.constants, *self.directions.values(), *lines):
+        for name in (*arguments, *sizes, *self.constants, *self.directions.values(), *[x.name for x in self.lines]):
             self.identifier(name)
         order = [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
         self.printer = NumPyPrinter(self.identifier, self.identifier, order)
@@ -112,10 +112,6 @@ class Source:
                 lines += self._matrix_lines(inner)
                 lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
         return lines
-
-    def _arrays(self) -> Iterable[Array]:
-        names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
-        return [a for a in names if isinstance(a, Array)]
 
     def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""

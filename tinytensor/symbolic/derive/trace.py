@@ -323,16 +323,13 @@ class Trace:
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, array.shape))}), may have any values"] = None
         return value_of_name(made, Value(dims, None, dtype))
 
-    def as_split(self, dims):
-        """The dimensions, those of a size that was taken apart with the factors in its order: N2*2, not 2*N2."""
-        orders = {Mul(*parts): tuple(parts) for parts in self.split.values()}
-        return tuple(orders.get(Mul(*dim), dim) if len(dim) > 1 else dim for dim in dims)
-
     def _settings(self, term: Term) -> list:
-        """The dimensions of a constant, and its numbers as values."""
+        """The dimensions of a constant, N2*2 and not 2*N2 for a size that was taken apart; its numbers as values."""
         sizes, *numbers = term.args
         dims = dims_of([self._whole(self.formula(n), f"{term.name}{term.where}") for n in sizes])
-        return [self.as_split(dims), *map(self._number, numbers)]
+        orders = {Mul(*parts): tuple(parts) for parts in self.split.values()}
+        dims = tuple(orders.get(Mul(*dim), dim) if len(dim) > 1 else dim for dim in dims)
+        return [dims, *map(self._number, numbers)]
 
     def _number(self, n) -> Value:
         if isinstance(n, Term | np.ndarray):
