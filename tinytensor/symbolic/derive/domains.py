@@ -53,15 +53,19 @@ def edges_of(op: str, arrays: list, size: Callable[[], float] = lambda: 0.0) -> 
     edges = set()
     with np.errstate(all="ignore"):
         for key, term in _decisive(op, numbers):
-            distance = np.asarray(term(*arrays), float)
-            distance = distance if key in ABOVE else np.abs(distance)
-            limit = ROUNDED_ZERO if key == "denominator" else 0.0
-            if key == "tie" and np.any((distance > 0) & (distance < NEARLY_EQUAL)):
-                limit = CANCELLED * size()
-            if np.any(np.less_equal(distance, limit)):
+            if _fails(key, np.asarray(term(*arrays), float), size):
                 edges.add("equality" if op in ("eq", "ne") else key)
     least = op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL
     return edges | ({"norm", "tie"} if least and np.any(np.less_equal(a, arrays[1])) else set())
+
+
+def _fails(key: str, decisive: np.ndarray, size: Callable[[], float]) -> bool:
+    """Does a condition fail at one of the numbers that decide it? size: of the largest one on the way to them."""
+    distance = decisive if key in ABOVE else np.abs(decisive)
+    limit = ROUNDED_ZERO if key == "denominator" else 0.0
+    if key == "tie" and np.any((distance > 0) & (distance < NEARLY_EQUAL)):
+        limit = CANCELLED * size()
+    return bool(np.any(np.less_equal(distance, limit)))
 
 
 @cache
