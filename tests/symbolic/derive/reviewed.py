@@ -338,8 +338,9 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of a large number": (lambda S: causal(S, fill=-1e30).softmax(-1), {"S": NN}),
     "mask by where": (lambda S: tt.where(tt.ones(len(S), len(S)).tril() == 1, S, -1e30).softmax(-1), {"S": NN}),
     "mask of a window": (lambda S: causal(S, -250).softmax(-1), {"S": NN}),
-    "mask of another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1),
-        {"S": NN}),
+    "mask of another triangle": (
+        lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), {"S": NN}
+    ),
     "Hessian of x log x": (lambda x: (x * x.log()).sum(), X, (), SECOND),
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
