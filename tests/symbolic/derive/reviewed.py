@@ -343,8 +343,9 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of a large number": (lambda S: causal(S, fill=-1e30).softmax(-1), {"S": NN}),
     "mask by where": (lambda S: tt.where(tt.ones(len(S), len(S)).tril() == 1, S, -1e30).softmax(-1), {"S": NN}),
     "mask of a window": (lambda S: causal(S, -250).softmax(-1), {"S": NN}),
-    "mask of another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1),
-        {"S": NN}),
+    "mask of another triangle": (
+        lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), {"S": NN}
+    ),
     "tenths of whole numbers": (lambda x, t: (x * (t / 10 >= 1.5)).sum(), INDEXED),
     "halves of whole numbers": (lambda x, t: (x * (t / 2 >= 1.5) * (t < t.amax())).sum(), INDEXED),
     "a remainder by a sum": (lambda x, y: x.sum() * y.sum(), XM, "N % (M + 1) == 0"),
