@@ -338,7 +338,7 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return False
     if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
         return False
-    if hides_errors(classes):
+    if hides_errors(classes) or hides_errors(type(value).__mro__):
         return False
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
@@ -366,9 +366,9 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
 
 def hides_errors(classes: tuple) -> bool:
     """Has a class of the user's a __getattr__ that answers where a property of it ends by an AttributeError?"""
-    held = [part for c in classes if home_of(c) not in KNOWN for part in vars(c).items()]
-    computed = any(hasattr(type(part), "__get__") and not isinstance(part, METHODS) for _, part in held)
-    return computed and any(name == "__getattr__" for name, _ in held)
+    held = {name: part for c in classes if home_of(c) not in KNOWN for name, part in vars(c).items()}
+    computed = any(hasattr(type(part), "__get__") and not isinstance(part, METHODS) for part in held.values())
+    return "__getattr__" in held and (computed or "__getattribute__" in held)
 
 
 def is_made(frame) -> bool:
