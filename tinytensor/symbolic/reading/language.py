@@ -379,7 +379,8 @@ def is_hidden(value) -> bool:
     lives_on = any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN)  # while objects are read
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     is_seen = all(isinstance(method, types.FunctionType) for method in exits)  # where it ends an exception
-    return bool(asks or lives_on or not is_seen or any(map(is_forged, classes)) or hides_errors(classes))
+    hides = hides_errors((*classes, *type(value).__mro__))
+    return bool(asks or lives_on or not is_seen or hides or any(map(is_forged, classes)))
 
 
 def in_reach(value, names: Collection[str]) -> list:
@@ -416,8 +417,9 @@ def is_public(value) -> bool:
 def hides_errors(classes: tuple) -> bool:
     """Has a class of the user's a __getattr__ that answers where a property of it ends by an AttributeError?"""
     held = [part for c in classes if home_of(c) not in KNOWN for part in vars(c).items()]
+    names = {name for name, _ in held}
     computed = any(hasattr(type(part), "__get__") and not isinstance(part, METHODS) for _, part in held)
-    return computed and any(name == "__getattr__" for name, _ in held)
+    return "__getattr__" in names and (computed or "__getattribute__" in names)
 
 
 def is_made(frame) -> bool:
