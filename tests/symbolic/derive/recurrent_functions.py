@@ -232,8 +232,8 @@ class Refused:
     """Functions of x and h, whose sizes are XH."""
 
     def late_step_twice(x, h):
-        for t, row in enumerate(x):
-            h = h * row * (1 + (t >= 150))
+        for t, one in enumerate(x):
+            h = h * one * (1 + (t >= 150))
         return h.sum()
 
     def odd_steps(x, h):
