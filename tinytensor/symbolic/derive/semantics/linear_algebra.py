@@ -68,10 +68,10 @@ def operand(call: SymbolicCall, value: Value) -> Operand:
     expr = normal_of_matrices(value.entry(i, j), symmetry=False)
     number, own = expr.as_independent(i, j, as_Add=False)
     whole = as_entry(own)
-    if len(whole) != 3 or set(whole[1:]) != {i, j}:
+    if whole is None or set(whole[1:]) != {i, j}:
         named = call.lines.name(value, "C", where=call.where)
         number, whole = S.One, as_entry(named.entry(i, j))
-    if len(whole) != 3:
+    if whole is None:
         raise call.refuse("a matrix that changes from step to step of a loop over a size; prove() it at one size")
     matrix, turned = whole[0], whole[1] == j
     lines = [line for group in call.lines.groups for line in group.lines]
