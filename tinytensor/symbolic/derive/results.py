@@ -19,7 +19,7 @@ from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
-from tinytensor.symbolic.index_calculus.matrices import DIAGONAL, Matrices, Matrix
+from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
@@ -133,7 +133,8 @@ class BlockMatrices(Matrices):
         if not free(entry):
             return self.scale_by(self.delta(deltas[0], rows, columns), entry)
         vector = self.broadcast_to(super().product(entry, over, rows, None), rows, None)
-        return DIAGONAL(vector, axes=(rows, columns))
+        number = self.diagonal(vector)
+        return Matrix(number.text, number.tex, number.code, rows, columns, number.level)
 
     def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
         """The identity where both arguments are indices."""

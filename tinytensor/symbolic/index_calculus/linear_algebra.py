@@ -207,11 +207,17 @@ def _contracted(expr: Expr, *indices: Index) -> Expr:
     return Add(*terms)
 
 
-def as_entry(factor: Expr) -> tuple:
+def parts_of_entry(factor: Expr) -> tuple:
     """The matrix or array of an entry, and its indices; None alone for another formula."""
     if isinstance(factor, MatrixEntry):
         return factor.args
     return (factor.base, *factor.indices) if isinstance(factor, Indexed) else (None,)
+
+
+def as_entry(factor: Expr) -> tuple[Matrix, Expr, Expr] | None:
+    """The matrix and the two indices of an entry; None for another formula."""
+    parts = parts_of_entry(factor)
+    return parts if len(parts) == 3 else None
 
 
 # ---- replacing an array, and the meaning in numbers ------------------------------------------------------------------
@@ -219,7 +225,7 @@ def as_entry(factor: Expr) -> tuple:
 
 def in_names(expr: Expr, name: Array, left: Indexed, right: Expr) -> Expr:
     """The expression with the matrix `right`, an entry of another one, for the array `name` inside of opaque parts."""
-    matrix, *indices = as_entry(right)
+    matrix, *indices = parts_of_entry(right)
     turned = indices != [*left.indices]
     if (turned and indices != [*left.indices[::-1]]) or not isinstance(matrix, Array):
         return expr

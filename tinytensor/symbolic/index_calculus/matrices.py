@@ -338,6 +338,9 @@ class Matrices:
         """The product entry by entry, of matrices that are turned as the first one is."""
         return reduce(lambda m, p: HADAMARD(m, self.orient(p, m.rows, m.columns)), parts)
 
+    def diagonal(self, m: Matrix) -> Matrix:
+        return DIAGONAL(m, axes=(m.rows, m.rows))
+
     def transpose(self, m: Matrix) -> Matrix:
         if m.symmetric:
             return replace(m, rows=m.columns, columns=m.rows)

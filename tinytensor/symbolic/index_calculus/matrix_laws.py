@@ -37,12 +37,12 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     Matrix,
     MatrixEntry,
     OfMatrix,
-    as_entry,
     entry,
     has_matrices,
     inverse_of,
     is_lower,
     is_symmetric,
+    parts_of_entry,
     size_of,
 )
 
@@ -176,7 +176,7 @@ def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None
 
 def _side(factor: Expr, k: Index) -> tuple[Matrix, bool, Expr] | None:
     """The matrix of an entry over whose rows or columns k runs, whether these are the rows, and the second index."""
-    matrix, *indices = as_entry(factor)
+    matrix, *indices = parts_of_entry(factor)
     if len(indices) != 2 or k not in indices or all(i.has(k) for i in indices):
         return None
     n = indices.index(k)
@@ -278,7 +278,7 @@ def _in_order(expr: Expr) -> Expr:
     """The expression with the indices of each entry of a symmetric matrix in a fixed order."""
     changes = {}
     for e in expr.atoms(Indexed, MatrixEntry):
-        matrix, *indices = as_entry(e)
+        matrix, *indices = parts_of_entry(e)
         if is_symmetric(matrix) and _order(indices[1]) < _order(indices[0]):
             changes[e] = entry(matrix, *indices[::-1])
     return expr.xreplace(changes) if changes else expr
@@ -329,7 +329,7 @@ def _factors(product: Expr) -> list[Expr]:
 
 def _matches(factor: Expr, pattern: Expr, change: dict) -> bool:
     """Is it the pattern with other indices? `change` says which, and gets those that are new."""
-    (matrix, *indices), (wanted, *names) = as_entry(factor), as_entry(pattern)
+    (matrix, *indices), (wanted, *names) = parts_of_entry(factor), parts_of_entry(pattern)
     if matrix != wanted or matrix is None:
         return False
     for order in [indices, indices[::-1]] if is_symmetric(matrix) else [indices]:

@@ -63,10 +63,10 @@ def operand_of(call: SymbolicCall, value: Value) -> Operand:
     expr = normal_of_matrices(value.entry(i, j), symmetry=False)
     number, factor = expr.as_independent(i, j, as_Add=False)
     matrix_entry = as_entry(factor)
-    if len(matrix_entry) != 3 or set(matrix_entry[1:]) != {i, j}:
+    if matrix_entry is None or set(matrix_entry[1:]) != {i, j}:
         named = call.lines.name(value, "C", where=call.where)
         number, matrix_entry = S.One, as_entry(named.entry(i, j))
-    if len(matrix_entry) != 3:
+    if matrix_entry is None:
         raise call.refuse("a matrix that changes from step to step of a loop over a size; prove() it at one size")
     matrix, turned = matrix_entry[0], matrix_entry[1] == j
     lines = [line for group in call.lines.groups for line in group.lines]
