@@ -504,11 +504,14 @@ class GaussNewtonProduct(Products):
         return {n: dotted(d(self.arrays[n])) for n in self.wrt}
 
     def _gradient(self) -> Definition:
-        """The gradient of the loss by z, in the names of the function alone."""
-        for lines in (self.differentiable(self.arrays.values()), self.derived.raw):
-            if (line := lines.get(d(self.of))) is not None:
-                return Definition(line.left, expanded(line.right, list(lines.values())))
-        raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")
+        """The gradient of the loss by z, in the names of the function: as it is derived, for any values of z.
+
+        A shown one may be equal only for those that z has as a function of the arguments: log(e^x) is x.
+        """
+        raw = self.derived.raw
+        if (line := raw.get(d(self.of))) is None:
+            raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")
+        return Definition(line.left, expanded(line.right, list(raw.values())))
 
     @property
     def title(self) -> str:
