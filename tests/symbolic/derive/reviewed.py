@@ -224,6 +224,10 @@ class Reviewed:
 
         return kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)
 
+    def largest_shares(x: ND):  # the softmax gets its name after the maximum is taken of it
+        q = x.softmax(0)
+        return (q.amax(0) ** 2).sum()
+
     def softmax_of_numpy(x: ND):
         e = np.exp(x - np.max(x, axis=-1, keepdims=True))
         return e / np.sum(e, axis=-1, keepdims=True)

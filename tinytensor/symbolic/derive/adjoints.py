@@ -282,6 +282,9 @@ def _rename(lines: Lines, output: Expr, old: Name, wanted: str) -> Expr:
     for group in lines.groups:
         for part in (group.lines, group.closed):
             part[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in part]
+    for constant, mask in lines.constants.items():
+        if isinstance(mask, ExtremeMask):
+            lines.constants[constant] = replace(mask, of=renamed(mask.of, change))
     return renamed(output, change)
 
 

@@ -16,6 +16,7 @@ from tinytensor.symbolic.derive.samples import Sample, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
 from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
@@ -248,7 +249,9 @@ class Result(Typeset):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
-        return (*self.derived.trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
+        lines = self.derived.trace.lines
+        masks = [mask.note(name) for name, mask in lines.constants.items() if isinstance(mask, ExtremeMask)]
+        return (*lines.notes, *masks, *map(str, self.size_conditions), *self.value_conditions)
 
     @cached_property
     def restrictions(self) -> list[SizeCondition]:

@@ -108,6 +108,12 @@ class ExtremeMask:
     indices: tuple[Index, ...]  # those of the constant's axes
     axes: tuple[int, ...]  # along which the entries are compared
 
+    def note(self, name: Name) -> str:
+        """What the constant of this name is, in words."""
+        which, _, ties = self.function.partition("_")
+        ties = {"shared": "shared among equal ones", "first": "the first of equal ones"}[ties]
+        return f"{name.label} is 1 at the {which} entry of {self.of.base.label}, {ties}, 0 elsewhere"
+
 
 def tensors_of(args) -> list[Tensor]:
     """The tensors among arguments, those in tuples and lists, too."""

@@ -97,9 +97,6 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     flat = [k for k, dim in enumerate(source.dims) for _ in dim]
     axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
     call.lines.constants[chosen] = ExtremeMask(f"{which}_{shares}", name, tuple(indices), axes)
-    call.lines.notes[
-        f"{chosen.label} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
-    ] = None
     return call.name(Value(new, lambda *i: total(chosen[tuple(inner(*i))] * source.entry(*inner(*i)), *over)), "m")
 
 
