@@ -4,6 +4,7 @@ Each trick is refused with its line, or its derivation has the function's gradie
 wherever its conditions hold.
 """
 
+import ast
 import sys
 import threading
 
@@ -196,6 +197,8 @@ def test_a_reading_leaves_the_engine_as_it_was():
     assert (len, range, Tensor.of, tt.get_default_dtype()) == before
     assert not isinstance(tt.ones(3), SymbolicTensor)
     assert isinstance(range(3), range)
+    derive(lambda x: sum(x[n] * n for n in range(len(x))), x=N)
+    assert not vars(ast.parse("x").body[0].value.ctx)  # a node that all trees share
 
 
 def engine_names() -> dict[tuple[str, str], object]:

@@ -221,12 +221,16 @@ class Items(Sequence):
 # ------------------------------------------------------------------------------------------------ the syntax tree
 
 
+SHARED = ast.expr_context | ast.operator | ast.unaryop | ast.boolop | ast.cmpop  # Python has one node of each
+
+
 @cache
 def _tree(file: str, source: str) -> ast.Module:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         for child in ast.iter_child_nodes(node):
-            child.parent = node
+            if not isinstance(child, SHARED):
+                child.parent = node
     return tree
 
 
