@@ -17,6 +17,7 @@ from tinytensor.symbolic.derive.semantics import (
     REFUSED,
     SymbolicCall,
     as_number,
+    moved,
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
@@ -204,10 +205,10 @@ class Trace:
         x = as_number(self.value(inner))
         turned = [n in {int(d) % len(x.dims) for d in dims} for n, dim in enumerate(x.dims) for _ in dim]
 
-        def entry(*indices):
-            return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(indices, x.sizes, turned, strict=True)])
+        def source(*indices):
+            return [n + 1 - i if turn else i for i, n, turn in zip(indices, x.sizes, turned, strict=True)]
 
-        return x.like(entry)
+        return moved(x, x.dims, source)
 
     def _semantics(self, term: Term, args: list, name: str, op: str = "") -> tuple[Value, ...]:
         """The values of an operation on these arguments; a line gets the name, if there is one."""
@@ -223,6 +224,7 @@ class Trace:
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
+        symbolic_call.refuse_masks()
         self._check_roundings(term, symbolic_call)
         try:
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
