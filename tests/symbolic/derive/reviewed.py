@@ -366,6 +366,12 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "mask that is reversed": (reversed_mask, X),
+    "angles of 0 and -0": (
+        lambda x: (x * tt.atan2(tt.where(tt.arange(len(x)).square() < 90000, 0.0, -0.0), tt.tensor(-1.0))).sum(), X),
+    "columns of an inverse": (lambda A, W, t: (linalg.solve(A, F.one_hot(t, len(A)).double()) * W).sum(),
+                              {"A": NN, "W": NN, "t": Index(N, "N")}),
+    "bytes that go down": (lambda x: (x * tt.tensor([3, 2, 1], dtype=tt.uint8)).sum(), {"x": (3,)}),
+    "bytes that go up and down": (lambda x: (x * tt.tensor([0, 128, 0], dtype=tt.uint8)).sum(), {"x": (3,)}),
     "whole numbers in a shorter float": (lambda x, t: (x * (t.float().double() - t) * 1e9 + x).sum(), INDEXED),
     "a count in a shorter float": (lambda x: (x * tt.arange(len(x), dtype=tt.float32)).sum(), X),
     "truth values in a shorter float": (lambda x: (x * (x > 0).float()).sum(), X),

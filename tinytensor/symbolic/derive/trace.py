@@ -310,8 +310,8 @@ class Trace:
         if array.size and (array == array.flat[0]).all():
             number = self.formula(array.flat[0].item())
             return Value(dims, lambda *indices: number, dtype)
-        if array.ndim == 1 and dtype == "n" and len(set(np.diff(array).tolist())) == 1:
-            start, each = int(array[0]), int(array[1] - array[0])
+        if array.ndim == 1 and dtype == "n" and len(set(np.diff(array.astype(object)))) == 1:
+            start, each = int(array[0]), int(array[1]) - int(array[0])
             return Value(dims, lambda i: start + each * (i - 1), dtype)
         if dtype == "f" and np.isneginf(array).any():
             finite, inside = self.constant(~np.isneginf(array)), self.constant(np.where(np.isneginf(array), 0.0, array))
