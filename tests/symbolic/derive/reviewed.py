@@ -366,6 +366,8 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "mask that is reversed": (reversed_mask, X),
+    "rows of another length": (lambda x: (x.reshape(x.shape[1], x.shape[0])[0] ** 2).sum(), {"x": NM},
+                               "1000 * (N % M) < N"),
     "angles of 0 and -0": (
         lambda x: (x * tt.atan2(tt.where(tt.arange(len(x)).square() < 90000, 0.0, -0.0), tt.tensor(-1.0))).sum(), X),
     "columns of an inverse": (lambda A, W, t: (linalg.solve(A, F.one_hot(t, len(A)).double()) * W).sum(),

@@ -363,9 +363,10 @@ def format_sizes(numbers: dict[Size, int]) -> str:
 
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
-    """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
-    numbers = {s: Mul(*[p for p in parts if p.is_Integer]) for s, parts in split.items() if s in user}
-    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n > 1]
+    """The conditions that the user's sizes are multiples of numbers and of sizes, since they were taken apart."""
+    unequal = {s: parts for s, parts in split.items() if s in user and not {*parts} <= {*user}}  # N = H K says more
+    numbers = {s: Mul(*[p for p in parts if p.is_Integer or p in user]) for s, parts in unequal.items()}
+    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n != 1]
 
 
 def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:
