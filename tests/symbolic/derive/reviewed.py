@@ -111,6 +111,15 @@ def share(x, length):
     return tt.where(length == 0, 0, x / tt.where(length == 0, 1, length))
 
 
+def up_to(x, count):
+    """x with a mask of -inf where the square of the last index is not below count."""
+    return x.masked_fill(tt.arange(x.shape[-1]).square() >= count, -tt.inf)
+
+
+def reversed_mask(x):
+    return (x + up_to(0 * tt.arange(len(x)).double(), 90000).flip(0)).softmax(0)
+
+
 class Reviewed:
     """Functions with the sizes of their arguments."""
 
@@ -360,6 +369,18 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
+    "mask that is reversed": (reversed_mask, X),
+    "rows of another length": (lambda x: (x.reshape(x.shape[1], x.shape[0])[0] ** 2).sum(), {"x": NM},
+                               "1000 * (N % M) < N"),
+    "angles of 0 and -0": (
+        lambda x: (x * tt.atan2(tt.where(tt.arange(len(x)).square() < 90000, 0.0, -0.0), tt.tensor(-1.0))).sum(), X),
+    "columns of an inverse": (lambda A, W, t: (linalg.solve(A, F.one_hot(t, len(A)).double()) * W).sum(),
+                              {"A": NN, "W": NN, "t": Index(N, "N")}),
+    "bytes that go down": (lambda x: (x * tt.tensor([3, 2, 1], dtype=tt.uint8)).sum(), {"x": (3,)}),
+    "bytes that go up and down": (lambda x: (x * tt.tensor([0, 128, 0], dtype=tt.uint8)).sum(), {"x": (3,)}),
+    "whole numbers in a shorter float": (lambda x, t: (x * (t.float().double() - t) * 1e9 + x).sum(), INDEXED),
+    "a count in a shorter float": (lambda x: (x * tt.arange(len(x), dtype=tt.float32)).sum(), X),
+    "truth values in a shorter float": (lambda x: (x * (x > 0).float()).sum(), X),
     "diagonal of two sizes": (lambda x: ((x * tt.eye(*x.shape, dtype=tt.float64)).tril() ** 2).sum(), {"x": ND}),
     "triangle of two ranges": (lambda x: (tt.ones(len(x), len(x), dtype=tt.float64).tril(-2) @ x).sum(), X),
     "band of two ranges": (lambda x, t: -((x.tril(2).triu(-2) - x).log_softmax(-1)[tt.arange(len(x)), t]).mean(), ROWS),
@@ -523,6 +544,14 @@ REFUSED = {  # what: function, arguments, where, and options
     "minus -inf": (lambda S: (1 - causal(S)).softmax(-1), {"S": NN}),
     "+inf": (lambda x: (-x.masked_fill(tt.arange(len(x)) > 250, tt.inf)).exp(), X),
     "a margin of -inf": (lambda x: F.pad(x, (1, 1), value=-tt.inf).max(), X),
+    "-inf in a bias": (lambda x, W, b: F.linear(x, W, up_to(b, 90000)).softmax(-1),
+                       {"x": ND, "W": ("K", "D"), "b": ("K",)}),
+    "-inf in a norm's bias": (lambda x, b: F.layer_norm(x, x.shape[1:], None, up_to(b, 90000)).softmax(-1),
+                              {"x": ND, "b": D}),
+    "-inf on a diagonal": (lambda x: tt.diag(up_to(x, 90000)).softmax(-1), X),
+    "-inf that is added to rows": (
+        lambda x, t: tt.zeros(len(x), dtype=tt.float64).index_add(0, t, up_to(x, 90000)).softmax(0),
+        {"x": N, "t": Index(N, "N")}),
     "-inf beside numbers": (lambda x: tt.cat([x, tt.full((3,), -tt.inf)]).exp(), X),
     "a remainder of a third power": (lambda x: x * (tt.full((1,), 2 * len(x) ** 3 + 1, dtype=tt.float64) % 2), X),
     "a third power and a float": (lambda x: x * (len(x) ** 3 + 1.0 > len(x) ** 3), X),

@@ -346,6 +346,12 @@ def test_a_derivation_that_is_not_proved_proves_nothing(monkeypatch):
     assert "planted" in str(verdict)
 
 
+def test_a_gradient_of_infinities_at_large_sizes_is_no_formula():
+    for wrong in ("where(arange(N) < 1000, 2 * x, -inf)", "2 * x.masked_fill(arange(N) ** 2 > 10**6, -inf)"):
+        verdict = check(lambda x: (x * x).sum(), {"x": wrong}, x=N)["x"]
+        assert (verdict.verdict, "-inf in places" in verdict.term) == ("undecided", True)
+
+
 def test_a_normal_form_that_is_wrong_is_noticed(monkeypatch):
     monkeypatch.setattr(checking, "vanishes", lambda *_: vanishes([S.Zero]))
     monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())

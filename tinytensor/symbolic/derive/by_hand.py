@@ -158,6 +158,8 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
         what = f"{derivation.label(name)} needs" if is_block else f"{name} has"
         return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
+    if value.finite is not None:
+        raise NotDerivable("check: the gradient by hand is -inf in places, which is no number")
     changed = _constants(derived.trace, program)
     left, _ = derivation.entry(name)
     entry = renamed(S(as_number(value).entry(*getattr(left, "indices", ()))), changed)

@@ -17,6 +17,7 @@ from tinytensor.symbolic.derive.semantics import (
     REFUSED,
     SymbolicCall,
     as_number,
+    moved,
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
@@ -204,10 +205,10 @@ class Trace:
         x = as_number(self.value(inner))
         turned = [n in {int(d) % len(x.dims) for d in dims} for n, dim in enumerate(x.dims) for _ in dim]
 
-        def entry(*indices):
-            return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(indices, x.sizes, turned, strict=True)])
+        def source(*indices):
+            return [n + 1 - i if turn else i for i, n, turn in zip(indices, x.sizes, turned, strict=True)]
 
-        return x.like(entry)
+        return moved(x, x.dims, source)
 
     def _semantics(self, term: Term, args: list, name: str, op: str = "") -> tuple[Value, ...]:
         """The values of an operation on these arguments; a line gets the name, if there is one."""
@@ -223,6 +224,7 @@ class Trace:
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
+        symbolic_call.refuse_masks()
         self._check_roundings(term, symbolic_call)
         try:
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
@@ -308,8 +310,8 @@ class Trace:
         if array.size and (array == array.flat[0]).all():
             number = self.formula(array.flat[0].item())
             return Value(dims, lambda *indices: number, dtype)
-        if array.ndim == 1 and dtype == "n" and len(set(np.diff(array).tolist())) == 1:
-            start, each = int(array[0]), int(array[1] - array[0])
+        if array.ndim == 1 and dtype == "n" and len(set(np.diff(array.astype(object)))) == 1:
+            start, each = int(array[0]), int(array[1]) - int(array[0])
             return Value(dims, lambda i: start + each * (i - 1), dtype)
         if dtype == "f" and np.isneginf(array).any():
             finite, inside = self.constant(~np.isneginf(array)), self.constant(np.where(np.isneginf(array), 0.0, array))
@@ -361,9 +363,10 @@ def format_sizes(numbers: dict[Size, int]) -> str:
 
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
-    """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
-    numbers = {s: Mul(*[p for p in parts if p.is_Integer]) for s, parts in split.items() if s in user}
-    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n > 1]
+    """The conditions that the user's sizes are multiples of numbers and of sizes, since they were taken apart."""
+    unequal = {s: parts for s, parts in split.items() if s in user and not {*parts} <= {*user}}  # N = H K says more
+    numbers = {s: Mul(*[p for p in parts if p.is_Integer or p in user]) for s, parts in unequal.items()}
+    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n != 1]
 
 
 def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:

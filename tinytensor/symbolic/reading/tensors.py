@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from tinytensor.core.dispatch import state
-from tinytensor.core.dtypes import bool_, get_default_dtype, int64
+from tinytensor.core.dtypes import bool_, float32, get_default_dtype, int64
 from tinytensor.core.kernel import is_ours
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import broadcast_shape, common_dtype
@@ -126,7 +126,10 @@ class SymbolicData(Meta):
 
     def rounded(self):
         """The same; of numbers that floats of its dtype may round, this is noted."""
-        if any(rounds(n, self.dtype) for n in self.span or ()) or too_long(self.term, self.dtype):
+        rounds_whole = any(rounds(n, self.dtype) for n in self.span or ())
+        if rounds_whole and self.dtype == float32:
+            self.reading.values["cast"] = None
+        if rounds_whole or too_long(self.term, self.dtype):
             self.term.roundings = 2
         return self
 
@@ -358,7 +361,7 @@ def elementwise(op, reading, args):
 def cast(op, reading, args):
     x, dtype = args
     shorter = x._data.dtype.kind == dtype.kind == "f" and dtype.itemsize < x._data.dtype.itemsize
-    if shorter and (x._data.term.depends or x._data.term.roundings):
+    if (shorter and (x._data.term.depends or x._data.term.roundings)) or (dtype == float32 and rounds(x, dtype)):
         reading.values["cast"] = None
     return x.shape, dtype, None if x._data.dtype.kind in "fO" else span_of(x)
 

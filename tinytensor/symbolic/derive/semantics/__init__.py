@@ -24,9 +24,10 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     REFUSED,
     SymbolicCall,
     as_number,
+    moved,
     number,
 )
 
-__all__ = ["INDEX_OPERATIONS", "OP_SEMANTICS", "REFUSED", "SymbolicCall", "as_number", "number"]
+__all__ = ["INDEX_OPERATIONS", "OP_SEMANTICS", "REFUSED", "SymbolicCall", "as_number", "moved", "number"]
 # whose meanings enter the table
 __all__ += ["constants", "elementwise", "fused", "indexing", "linear_algebra", "shapes", "sums"]

@@ -203,6 +203,8 @@ def named_function(call: SymbolicCall) -> Value:
     if call.op == "exp" and x.finite is not None:
         return call.name(Value(x.dims, lambda *i: x.finite(*i) * exp(x.entry(*i))), letter)
     values = [call.finite(v) for v in call.args]
+    if call.op == "atan2" and not call.lines.signs.not_zero(S(x.entry(*x.indices()))):
+        call.conditions["tie"] = None  # also of constants: the angle of -0.0 is -π where that of 0.0 is π
     if call.op not in ROOTS:
         values = [call.operand(v, "a") for v in values]
     return call.name(elementwise(call, formula, *values), letter)

@@ -90,7 +90,7 @@ def solve(call: SymbolicCall) -> Value:
     if len(b.dims) != 2:
         raise call.refuse("a batch of right sides; take one of them")
     inverse = Value(a.dims, operand.inverse_entry)
-    if isinstance(b.entry(*b.indices()), KroneckerDelta):
+    if b.dims == a.dims and b.entry(*(indices := b.indices())) == KroneckerDelta(*indices):
         return inverse
     return call.name(product_of(call, inverse, call.operand(b, "u")), "Z", "term")
 

@@ -15,6 +15,11 @@ INDEX_OPERATIONS = {"take", "entries", "gather", "scatter_rows", "gather_backwar
 INDEX_OPERATIONS |= {"reshape_view", "expand", "spread", "slice", "cross_entropy_rows", "cross_entropy_mean"}
 # These take whole numbers as indices, or only move them; all others get them as numbers.
 
+TAKES_MASKS = {"exp", "softmax", "reduce_logsumexp", "add", "sub", "mul", "true_divide", "where", "isnan", "isfinite"}
+TAKES_MASKS |= {"cast", "clone", "overwrite", "reshape_view", "permute", "expand", "spread", "slice", "diagonal"}
+TAKES_MASKS |= {"reduce_amax", "reduce_amin", "reduce_max", "reduce_min"}  # which say what to do instead
+# These keep where a value is -inf, or ask; all others make formulas of entries, in which it would be lost.
+
 
 def semantics_of(*names: str) -> Callable:
     """Declare a function as the semantics of these operations."""
@@ -62,6 +67,12 @@ class SymbolicCall:
         if value.finite is None and value.sizes and long and not isinstance(expr, Indexed):
             return self.lines.name(value, letter, where=self.where)
         return value
+
+    def refuse_masks(self) -> None:
+        """Refuse what is -inf in places, unless the operation takes it."""
+        masked = [a for a in self.args if isinstance(a, Value) and a.finite is not None]
+        if masked and self.op not in TAKES_MASKS:
+            self.finite(masked[0])
 
     def finite(self, value: Value) -> Value:
         if value.finite is not None:
