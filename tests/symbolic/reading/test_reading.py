@@ -36,7 +36,25 @@ from tinytensor.symbolic.reading.solver import add, infeasible
 from tinytensor.symbolic.reading.tensors import SymbolicTensor
 
 N = ("N",)
-SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
+SIZES = (
+    1,
+    2,
+    3,
+    6,
+    20,
+    31,
+    149,
+    150,
+    151,
+    200,
+    201,
+    256,
+    301,
+    451,
+    513,
+    1501,
+    2100,
+)  # those that the tricks single out among them
 ANY = "proved for any size"
 FROZEN = frozen(FILE)
 TRICKS_SAID = {name: FROZEN[f"tricks: {name}"] for name in TRICKS if name not in SLOW}

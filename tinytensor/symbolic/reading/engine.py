@@ -104,6 +104,8 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
+        if type(value) is SymFloat and dtype is None:
+            value.check_dtype()
         natural = int64 if type(value) is SymInt else get_default_dtype()
         dtype = dtype or natural
         exact = dtype if dtype.kind == "f" else natural

@@ -31,7 +31,7 @@ from tinytensor.symbolic.reading.rounding import (
     rounded,
     roundings_of,
 )
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, where
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, users_code_asks, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -209,7 +209,7 @@ class SymbolicTensor(Tensor):
         return super().view(*shape)
 
     def __hash__(self):
-        if is_users(sys._getframe(1).f_code.co_filename):
+        if users_code_asks():
             self.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
         return object.__hash__(self)
 
@@ -308,8 +308,8 @@ def _products(a, b):
 
 
 def _hull(a, b):
-    """A range that holds both."""
-    if never_negative(a[0]) and never_negative(b[0]):
+    """A range that holds both. That of no numbers, 0 to -1, may end below 0."""
+    if all(map(never_negative, (*a, *b))):
         return 0, a[1] + b[1]
     return (min(a[0], b[0]), max(a[1], b[1])) if all(type(n) is int for n in (*a, *b)) else None
 
@@ -343,6 +343,10 @@ TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bi
 
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
+    floats = any(isinstance(a, Tensor) and a._data.dtype.kind == "f" for a in args)
+    for a in args:
+        if type(a) is SymFloat and not floats:
+            a.check_dtype()
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
     for a in args:
