@@ -168,7 +168,28 @@ ARRAYS = {  # questions in an operation's forward, which gets arrays
     "can_cast": lambda x: np.can_cast(x, np.float64),
     "isreal": lambda x: np.isrealobj(x),
     "a function of another name": lambda x: smallest_type(x).kind == "f",
+    "a second call of a function": lambda x: is_double(np.ones(1)) and is_double(x),
+    "an array in a list": lambda x: first_is_double([x]),
+    "an array in an object": lambda x: Holding(x).is_double(),
 }
+
+
+def is_double(x):
+    return x.dtype == np.float64
+
+
+def first_is_double(arrays):
+    return arrays[0].dtype == np.float64
+
+
+class Holding:
+    def __init__(self, x):
+        self.x = x
+
+    def is_double(self):
+        return self.x.dtype == np.float64
+
+
 smallest_type = np.min_scalar_type
 
 

@@ -415,16 +415,16 @@ Whole.register(int)
 documented, of_text, asking, is_of = "{0.__doc__}".format, lambda: None, [isinstance], isinstance
 
 
-def later_part(x, first=1500):
+def later_part(x, first=300):
     """x from an entry on that no size has at which numbers are compared."""
     return x * (tt.arange(len(x)) >= first)
 
 
-def later(x, condition, first=1500):
+def later(x, condition, first=300):
     return s(x) + s(later_part(x, first)) * (2.0 if condition else 1.0)
 
 
-def counted(x, n):
+def count(x, n):
     for _ in range(len(x)):
         n = n + 1
     return n
@@ -1144,13 +1144,13 @@ TRICKS = {
     "the dtype of (-1)**N": lambda x: later(x, (tt.arange(3) * (-1) ** N(x)).dtype == tt.float64),
     "full(3, (-1)**N)": lambda x: later(x, tt.full((3,), (-1) ** N(x)).dtype == tt.float64),
     "tensor((-1)**N)": lambda x: later(x, tt.tensor((-1) ** N(x)).dtype == tt.float64),
-    "a whole number of a loop": lambda x: later(x, (tt.arange(3) * counted(x, 0)).dtype == tt.float64),
-    "the type of a number of a loop": lambda x: later(x, isinstance(counted(x, 0.0), float)),
+    "a whole number of a loop": lambda x: later(x, (tt.arange(3) * count(x, 0)).dtype == tt.float64),
+    "the type of a number of a loop": lambda x: later(x, isinstance(count(x, 0.0), float)),
     "isinstance by another name": by_another_name,
     "isinstance as a default": by_default,
     "isinstance in a list": lambda x: asked_in_a_step(x, lambda h: asking[0](h, float)),
     "sum() of nothing": lambda x: later(
-        x, isinstance(sum(s(x) for t in range((N(x) + 2000) // N(x) - 1)), tt.Tensor), 2001),
+        x, isinstance(sum(s(x) for t in range((N(x) + 400) // N(x) - 1)), tt.Tensor), 401),
     "result_type()": lambda x: if_(tt.result_type(tt.zeros(1), tt.zeros(1)) == tt.float64, x),
 }  # fmt: skip
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms

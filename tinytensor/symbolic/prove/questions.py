@@ -68,6 +68,7 @@ class Questions:
         self.notes: dict[str, None] = {}
         self.conditions: dict[str, None] = {}
         self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
+        self.of_arrays: set[int] = set()  # the ids of codes in `seen` that get exact scalars, or arrays of them
         self.read_with: dict[tuple, list] = {}  # the objects that a code that was read gets, by the code and their ids
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
         self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
@@ -107,6 +108,7 @@ class Questions:
             if key not in self.read_with:
                 self.read_with[key] = [*held.values()]  # which are alive, so no other object gets the id of one
                 self.read(frame, held)
+            self.look_for_arrays(frame)
             frame.f_trace_lines = False
             return self.catch
         if operates and self.handed:
@@ -121,10 +123,6 @@ class Questions:
         """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
         code, file = frame.f_code, Path(frame.f_code.co_filename)
         users = self.is_users(frame)
-        # a lifted kernel has no builtins: its names have meanings of their own
-        of_arrays = users and frame.f_builtins
-        if of_arrays and any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
-            self.read_array_code(frame, code)
         asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
         self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
         return self.seen[id(code)]
@@ -182,6 +180,16 @@ class Questions:
                     self.note(f"uses {i.argval}", where)
                 if i.opname != "LOAD_DEREF":
                     self.outside.setdefault((i.argval, id(value)), (value, snapshot(value)))
+
+    def look_for_arrays(self, frame: types.FrameType) -> None:
+        """Look at code that gets exact scalars or arrays, or is called by such code, which may hand them on unseen."""
+        code = frame.f_code
+        if id(code) in self.of_arrays or not frame.f_builtins:
+            return  # a lifted kernel has no builtins: its names have meanings of their own
+        handed = frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays
+        if handed or any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
+            self.of_arrays.add(id(code))
+            self.read_array_code(frame, code)
 
     def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""

@@ -40,6 +40,7 @@ from tinytensor.symbolic.reading.tensors import (
     cut,
     dispatch,
     inside,
+    is_whole,
     reading_of,
     span_of,
     tensor_of,
@@ -238,6 +239,8 @@ def functions_for_sizes(reading) -> Iterator[None]:
     def dtype(x):
         if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user():
             reading.values["float64"] = None
+            if is_whole(x):
+                reading.refuse("the dtype of a whole number that is none here: begin with 1.0")
         return plain_dtype.fget(x)
 
     def real(name: str) -> Callable:

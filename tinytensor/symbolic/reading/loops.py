@@ -360,6 +360,7 @@ class Carried:
         self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
         self.term.depends = self.final.depends = self.term.on_tape = self.final.on_tape = True
         self.term.inside = loop
+        self.term.whole = isinstance(x, int)
         shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
         shape, dtype, span = (x.shape, x._data.dtype, span_of(x)) if isinstance(x, Tensor) else (shape, float64, None)
         self.tensor = tensor_of(SymbolicData(loop.reading, self.term, shape, dtype, span))
@@ -373,6 +374,7 @@ class Carried:
 
     def set_ends(self, start, end: Tensor) -> None:
         self.start, self.end = as_term(start), as_term(end)
+        self.final.whole = self.term.whole and self.end.whole
         self.memory = end._data.memory
 
     def set_unchanged(self, start) -> None:
@@ -382,15 +384,14 @@ class Carried:
         term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
 
 
-def _is_number(end: Term, numbers: set[Term], types=int | float) -> bool:
-    """Does Python compute it from these terms and from numbers of these types alone?"""
+def _is_number(end: Term, numbers: set[Term]) -> bool:
+    """Does Python compute it from these terms and from numbers alone?"""
     waiting, seen = [end], set(numbers)
     for part in waiting:
         if isinstance(part, Term) and part not in seen:
             seen.add(part)
             waiting += part.args or [None]
-        is_float = types is int and getattr(part, "name", "") == "true_divide"
-        if is_float or not isinstance(part, Term | types):
+        if not isinstance(part, Term | int | float):
             return False
     return True
 
@@ -568,18 +569,15 @@ class Loop(Steps):
                 self.reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
 
     def _check_numbers(self) -> None:
-        """Refuse what tells that a state, a tensor here, remains a number: its type, and a whole one's dtype."""
+        """Refuse code that asks for types, where a state, which is a tensor here, remains a number."""
         numbers = {state.term for state in self.states.values() if type(state.tensor) is CarriedNumber}
-        made = [state for state in self.states.values() if state.term in numbers and _is_number(state.end, numbers)]
-        self.reading.counted |= bool(made)
+        made = any(state.term in numbers and _is_number(state.end, numbers) for state in self.states.values())
+        self.reading.counted |= made
         frame = self.frame
         while made and frame.f_globals["__name__"] != "tinytensor.symbolic.reading.program":
             if is_users(frame.f_code.co_filename) and not TYPES.isdisjoint(frame.f_code.co_names):
                 self.reading.refuse(ASKS_AFTERWARDS)
             frame = frame.f_back
-        for state in made:
-            if isinstance(state.start, int) and _is_number(state.end, numbers, int):
-                self.reading.refuse(f"{state.name} is a whole number, which a tensor is not: begin with 0.0")
 
     def _check_list(self, name: str, items, references: int) -> None:
         """Refuse a list that is not appended to once, or that another name shows; `items` holds it, too."""
