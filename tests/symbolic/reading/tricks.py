@@ -551,6 +551,12 @@ class Loops:
         y, steps = later_part(x), reversed(range(len(x)))
         return s(x) + sum(y[t] ** 2 for t in steps) + sum(y[t] ** 2 for t in steps)
 
+    def by_local_name(x):
+        asks, h = isinstance, 0.0
+        for _ in range(len(x)):
+            h = h * 0.5 + (2.0 if asks(h, float) else 1.0)
+        return s(x) + s(later_part(x)) * h
+
     def matched_range(x):
         match range(len(x)):
             case [*_]:

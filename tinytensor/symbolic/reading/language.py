@@ -135,7 +135,8 @@ def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Col
             yield f"uses {name}, which may tell a size from a number"
         if i.opname in LOADED:
             value = held = loaded(i, module, local)
-            if not allowed(value, code.co_names) or (is_asking(value) and name not in TYPES):
+            called = name in TYPES and "NULL" in i.argrepr  # at once, and by its name
+            if not allowed(value, code.co_names) or (is_asking(value) and not called):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, code.co_names)
