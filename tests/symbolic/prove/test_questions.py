@@ -64,6 +64,16 @@ def counts_globally(x):
 HOLDER = SimpleNamespace(gone=weakref.proxy(set()))  # of an object that is no more
 
 
+OF_DTYPE = "{0._data.dtype}".format
+
+
+def applied(f):
+    return lambda x: f(x)
+
+
+BY_ABS, BY_ID = applied(abs), applied(id)
+
+
 def is_proved():
     return sys._getframe(5).f_code.co_name == "run_backward"
 
@@ -117,6 +127,13 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
         lambda x: getattr(x, "_da" + "ta").dtype.name == "float64" and x[0] == WRONG_AT,
         "uses getattr",
     ),
+    "an attribute in a text": (
+        lambda x: "float" in str.format("{._data.dtype}", x) and x[0] == WRONG_AT,
+        "uses format",
+    ),
+    "a text's method": (lambda x: "float" in OF_DTYPE(x) and x[0] == WRONG_AT, "uses OF_DTYPE"),
+    "an address by a default": (lambda x, f=id: f(x) % 7919 == 0, "uses f"),
+    "an address by the second of two closures": (lambda x: BY_ABS(1.0) and BY_ID(x) % 7919 == 0, "uses f"),
     "a copy": (lambda x: "7.25" in str(copy.deepcopy(x)), "uses copy"),
     "chance": (lambda x: random.random() < 1e-9, "uses random"),
     "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses random"),
@@ -151,7 +168,28 @@ ARRAYS = {  # questions in an operation's forward, which gets arrays
     "can_cast": lambda x: np.can_cast(x, np.float64),
     "isreal": lambda x: np.isrealobj(x),
     "a function of another name": lambda x: smallest_type(x).kind == "f",
+    "a second call of a function": lambda x: is_double(np.ones(1)) and is_double(x),
+    "an array in a list": lambda x: first_is_double([x]),
+    "an array in an object": lambda x: Holding(x).is_double(),
 }
+
+
+def is_double(x):
+    return x.dtype == np.float64
+
+
+def first_is_double(arrays):
+    return arrays[0].dtype == np.float64
+
+
+class Holding:
+    def __init__(self, x):
+        self.x = x
+
+    def is_double(self):
+        return self.x.dtype == np.float64
+
+
 smallest_type = np.min_scalar_type
 
 

@@ -279,3 +279,15 @@ def test_local_name_is_not_taken_for_a_global_one():
     assert derive(f, x=N).verdict == ANY
     with pytest.raises(NotDerivable, match="uses a"):
         derive(lambda x: x.sum() * len(a), x=N)
+
+
+def test_a_range_of_no_numbers_bounds_no_others():
+    """arange(0) lies from 0 to -1; joined with 5, it ends at 5."""
+
+    def joined(x):
+        n = 1500 - len(x)
+        return (x * x).sum() * (1 + (tt.cat((tt.arange(n), tt.tensor([5]))) > n + 4).double().sum())
+
+    derivation = derive(joined, x=N, where="N <= 1500")
+    x, want = backward(joined, 1500)
+    assert derivation and np.allclose(derivation.evaluate(x=x)["x"], want)

@@ -3,6 +3,7 @@
 Each is refused with its line, or read under a condition that is true, or read rightly (test_reading.py).
 """
 
+import abc
 import collections
 import copy
 import ctypes
@@ -23,6 +24,7 @@ from collections import ChainMap
 from fractions import Fraction
 
 import numpy as np
+import sympy
 
 import tinytensor as tt
 from tests.symbolic.programs import functions_of, with_backward
@@ -405,6 +407,44 @@ def whole_numbers(x, number):
     return (tt.arange(N(x)) + number).double()
 
 
+class Whole(metaclass=abc.ABCMeta):  # noqa: B024
+    """A class of which whole numbers are said to be."""
+
+
+Whole.register(int)
+documented, of_text, asking, is_of = "{0.__doc__}".format, lambda: None, [isinstance], isinstance
+
+
+def later_part(x, first=300):
+    """x from an entry on that no size has at which numbers are compared."""
+    return x * (tt.arange(len(x)) >= first)
+
+
+def later(x, condition, first=300):
+    return s(x) + s(later_part(x, first)) * (2.0 if condition else 1.0)
+
+
+def count(x, n):
+    for _ in range(len(x)):
+        n = n + 1
+    return n
+
+
+def asked_in_a_step(x, is_number):
+    h = 0.0
+    for _ in range(len(x)):
+        h = h * 0.5 + (2.0 if is_number(h) else 1.0)
+    return s(x) + s(later_part(x)) * h
+
+
+def by_another_name(x):
+    return asked_in_a_step(x, lambda h: is_of(h, float))
+
+
+def by_default(x):
+    return asked_in_a_step(x, lambda h, asks=isinstance: asks(h, float))
+
+
 class Questions:
     """Programs that ask what a size, a value or an object is."""
 
@@ -490,6 +530,38 @@ class Questions:
 
 class Loops:
     """Programs with loops: their states, and the items that they collect."""
+
+    def enumerated_twice(x):
+        h, items = s(x), enumerate(later_part(x))
+        for _, y in items:
+            h = h + y * y
+        for _, y in items:
+            h = h + y * y
+        return h
+
+    def zipped_twice(x):
+        h, pairs = s(x), zip(x, later_part(x))
+        for y, z in pairs:
+            h = h + y * z
+        for y, z in pairs:
+            h = h + y * z
+        return h
+
+    def reversed_twice(x):
+        y, steps = later_part(x), reversed(range(len(x)))
+        return s(x) + sum(y[t] ** 2 for t in steps) + sum(y[t] ** 2 for t in steps)
+
+    def by_local_name(x):
+        asks, h = isinstance, 0.0
+        for _ in range(len(x)):
+            h = h * 0.5 + (2.0 if asks(h, float) else 1.0)
+        return s(x) + s(later_part(x)) * h
+
+    def matched_range(x):
+        match range(len(x)):
+            case [*_]:
+                return s(x)
+        return s(x) + s(later_part(x))
 
     def collected(x):
         rows = []
@@ -1062,5 +1134,29 @@ TRICKS = {
     "state.reading": lambda x: s(x) if state.reading else if_(N(x) > 150, x),
     "__exit__ is a lambda": left_by(Lambda),
     "__exit__ is a class": left_by(Slice),
+    "__doc__": lambda x: if_(len(N(x).__doc__) > 300, x),
+    "__name__": lambda x: if_(len.__name__ == "len", x),
+    "an attribute in a text": lambda x: if_(len(str.format("{.__doc__}", N(x))) > 300, x),
+    "a text's method": lambda x: if_(len(documented(N(x))) > 300, x),
+    "typing.overload": lambda x: if_(typing.overload(of_text) and len(typing.get_overloads(of_text)) > 150, x),
+    "sys of SymPy": lambda x: if_(sympy.utilities.misc.sys.getsizeof(N(x)) > 32, x),
+    "isinstance of an own class of abc": lambda x: if_(isinstance(2 ** N(x), Whole), x),
+    "isinstance of a zip": lambda x: if_(isinstance(zip(x, x), collections.abc.Iterator), x),
+    "isinstance(range(N), range)": lambda x: later(x, isinstance(range(N(x)), range)),
+    "isinstance(range(0, 2 * N, N), list)": lambda x: later(x, isinstance(range(0, 2 * N(x), N(x)), list)),
+    "range(0, 2 * N, N) == [0, N]": lambda x: later(x, range(0, 2 * N(x), N(x)) == [0, N(x)]),
+    "Counter() of items": items_read(
+        lambda rows: if_(len(collections.Counter([rows[0], rows[0]])) == 1, tt.stack(rows))),
+    "the dtype of (-1)**N": lambda x: later(x, (tt.arange(3) * (-1) ** N(x)).dtype == tt.float64),
+    "full(3, (-1)**N)": lambda x: later(x, tt.full((3,), (-1) ** N(x)).dtype == tt.float64),
+    "tensor((-1)**N)": lambda x: later(x, tt.tensor((-1) ** N(x)).dtype == tt.float64),
+    "a whole number of a loop": lambda x: later(x, (tt.arange(3) * count(x, 0)).dtype == tt.float64),
+    "the type of a number of a loop": lambda x: later(x, isinstance(count(x, 0.0), float)),
+    "isinstance by another name": by_another_name,
+    "isinstance as a default": by_default,
+    "isinstance in a list": lambda x: asked_in_a_step(x, lambda h: asking[0](h, float)),
+    "sum() of nothing": lambda x: later(
+        x, isinstance(sum(s(x) for t in range((N(x) + 400) // N(x) - 1)), tt.Tensor), 401),
+    "result_type()": lambda x: if_(tt.result_type(tt.zeros(1), tt.zeros(1)) == tt.float64, x),
 }  # fmt: skip
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms

@@ -1,5 +1,7 @@
 """Queries about dtypes: their limits, their promotion, and the names of PyTorch's dtypes that tensors lack here."""
 
+from functools import wraps
+
 import numpy as np
 
 from tinytensor.core import dtypes
@@ -78,7 +80,15 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-result_type = named(f"{__name__}.result_type", naming(dtypes.result_type))
+@naming
+@wraps(dtypes.result_type)
+def result_type(*values) -> DType:
+    if state.reading is not None:
+        state.reading.note_precision()
+    return dtypes.result_type(*values)
+
+
+result_type = named(f"{__name__}.result_type", result_type)
 
 
 @naming

@@ -68,6 +68,8 @@ class Questions:
         self.notes: dict[str, None] = {}
         self.conditions: dict[str, None] = {}
         self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
+        self.of_arrays: set[int] = set()  # the ids of codes in `seen` that get exact scalars, or arrays of them
+        self.read_with: dict[tuple, list] = {}  # the objects that a code that was read gets, by the code and their ids
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
         self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
 
@@ -100,6 +102,13 @@ class Questions:
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
         if users:
+            plain = Tensor | Exact | np.ndarray | int | float | str | None
+            held = {name: x for name, x in frame.f_locals.items() if not isinstance(x, plain)}
+            key = code, *map(id, held.values())
+            if key not in self.read_with:
+                self.read_with[key] = [*held.values()]  # which are alive, so no other object gets the id of one
+                self.read(frame, held)
+            self.look_for_arrays(frame)
             frame.f_trace_lines = False
             return self.catch
         if operates and self.handed:
@@ -113,11 +122,7 @@ class Questions:
     def sort(self, frame: types.FrameType) -> tuple[types.CodeType, bool, bool, bool]:
         """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
         code, file = frame.f_code, Path(frame.f_code.co_filename)
-        if users := self.is_users(frame):
-            self.read(frame)
-            # a lifted kernel has no builtins: its names have meanings of their own
-            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
-                self.read_array_code(frame, code)
+        users = self.is_users(frame)
         asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
         self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
         return self.seen[id(code)]
@@ -155,8 +160,8 @@ class Questions:
         else:
             self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
 
-    def read(self, frame: types.FrameType) -> None:
-        """Look at code of the user's before it runs for the first time: the names that it has, and their objects."""
+    def read(self, frame: types.FrameType, held: dict[str, object]) -> None:
+        """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
         code, names = frame.f_code, {*frame.f_code.co_names}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         for name in names & (PRIVATE | REFLECTION) | {n for n in names - DUNDERS if n.startswith("__")}:
@@ -164,6 +169,8 @@ class Questions:
         if NAN & names:
             self.conditions[FINITE] = None
         for i in instructions_of(code):
+            if i.opname == "LOAD_FAST" and not allowed(held.get(i.argval), names, started=True):
+                self.note(f"uses {i.argval}", where)
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
             if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
@@ -173,6 +180,16 @@ class Questions:
                     self.note(f"uses {i.argval}", where)
                 if i.opname != "LOAD_DEREF":
                     self.outside.setdefault((i.argval, id(value)), (value, snapshot(value)))
+
+    def look_for_arrays(self, frame: types.FrameType) -> None:
+        """Look at code that gets exact scalars or arrays, or is called by such code, which may hand them on unseen."""
+        code = frame.f_code
+        if id(code) in self.of_arrays or not frame.f_builtins:
+            return  # a lifted kernel has no builtins: its names have meanings of their own
+        handed = frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays
+        if handed or any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
+            self.of_arrays.add(id(code))
+            self.read_array_code(frame, code)
 
     def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""

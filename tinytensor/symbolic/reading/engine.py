@@ -40,6 +40,7 @@ from tinytensor.symbolic.reading.tensors import (
     cut,
     dispatch,
     inside,
+    is_whole,
     reading_of,
     span_of,
     tensor_of,
@@ -104,6 +105,8 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
+        if type(value) is SymFloat and dtype is None:
+            value.check_dtype()
         natural = int64 if type(value) is SymInt else get_default_dtype()
         dtype = dtype or natural
         exact = dtype if dtype.kind == "f" else natural
@@ -236,6 +239,8 @@ def functions_for_sizes(reading) -> Iterator[None]:
     def dtype(x):
         if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user():
             reading.values["float64"] = None
+            if is_whole(x):
+                reading.refuse("the dtype of a whole number that is none here: begin with 1.0")
         return plain_dtype.fget(x)
 
     def real(name: str) -> Callable:

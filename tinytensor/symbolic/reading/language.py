@@ -44,6 +44,7 @@ MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
 LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME"}
 TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr"}
 ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
+ASKS_AFTERWARDS = "the code asks for a type, where a loop over a size makes a number: begin it with tt.zeros(())"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
 READABLE = (
     "abs all any bool dict divmod enumerate filter float format int isinstance iter len list map max min next pow"
@@ -54,9 +55,10 @@ KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main
 SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
 INSIDE = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
+REFLECTION |= {"format", "format_map", "overload"}  # "{0.__doc__}".format(N)
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
-DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
+DUNDERS = {"__init__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction
@@ -72,6 +74,8 @@ def check_code(code: types.CodeType, module: dict, local: dict, reading, inside:
         reading.refuse(f"{code.co_name}() {problem}")
     for problem in _in_a_loop(code) if reading.open_loops else ():
         reading.refuse(problem)
+    if reading.counted and not TYPES.isdisjoint(code.co_names):
+        reading.refuse(ASKS_AFTERWARDS)
 
 
 @functools.lru_cache(1024)
@@ -126,11 +130,13 @@ def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Col
         name = i.argval
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             yield f"imports {name}, whose functions may tell a size from a number"
-        if i.opname == "LOAD_FAST" and name in local and not allowed(local[name], code.co_names, started=True):
+        held = local.get(name) if i.opname == "LOAD_FAST" else None
+        if not allowed(held, code.co_names, started=True) or is_asking(held):
             yield f"uses {name}, which may tell a size from a number"
         if i.opname in LOADED:
             value = held = loaded(i, module, local)
-            if not allowed(value, code.co_names):
+            called = name in TYPES and "NULL" in i.argrepr  # at once, and by its name
+            if not allowed(value, code.co_names) or (is_asking(value) and not called):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, code.co_names)
@@ -354,6 +360,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     """
     if type(value) in ProxyTypes:  # which answers for another object, that may be gone
         return False
+    if seen and is_asking(value):
+        return False
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
     if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
@@ -362,6 +370,11 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return started
     known = is_open(value) if isinstance(value, types.ModuleType) else not is_hidden(value) and is_public(value)
     return known and all(allowed(part, names, started, seen | {id(value)}) for part in in_reach(value, names))
+
+
+def is_asking(value) -> bool:
+    """Is it a function that asks for a type? In a loop, such a one is refused by its name."""
+    return any(value is function for function in (isinstance, issubclass, callable))
 
 
 def is_open(module: types.ModuleType) -> bool:
@@ -387,7 +400,9 @@ def in_reach(value, names: Collection[str]) -> list:
     """What code with these names may reach in a module or an object; a function is looked at when it runs."""
     if isinstance(value, types.ModuleType):
         home = value.__name__.partition(".")[0]
-        return [part for n, part in vars(value).items() if n in names and home not in ("torch", "jax", "sympy")]
+        only_modules = home in ("torch", "jax", "sympy")
+        held = [part for n, part in vars(value).items() if n in names]
+        return [part for part in held if isinstance(part, types.ModuleType) or not only_modules]
     held = [] if isinstance(value, types.FunctionType) else parts(value)
     if type(value).__module__ in ("collections", "argparse", "types"):
         return [*held, *attributes(value).values()]
@@ -405,7 +420,8 @@ def is_public(value) -> bool:
         return True
     home, name = home_of(value), getattr(value, "__name__", "")
     if home == "builtins":
-        return name in BUILTINS or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
+        named = name in BUILTINS and not isinstance(getattr(value, "__self__", None), str)  # "{0.__doc__}".format
+        return named or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
     ours = isinstance(value, type | types.FunctionType) and value.__module__.startswith("tinytensor.symbolic.reading")
     stands_in = ours and any(value is held for module in (builtins, math) for held in vars(module).values())
     if value is state or (ours and not stands_in):  # len(), math.sqrt() ... of a reading stand in
@@ -484,7 +500,7 @@ def only_readable(reading) -> Iterator[None]:
             return
         local = frame.f_locals
         held = [x for x in local.values() if not isinstance(x, Tensor | int | float | str | None)]
-        key = code, bool(reading.open_loops), *map(id, held)
+        key = code, bool(reading.open_loops), reading.counted, *map(id, held)
         if key not in seen:
             seen[key] = held  # which are alive, so no other object gets the id of one
             check_code(code, frame.f_globals, local, reading, {*shared(frame)})

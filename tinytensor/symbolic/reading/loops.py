@@ -28,8 +28,8 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
-from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, changed_names, snapshot
-from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, formula_of, refusing
+from tinytensor.symbolic.reading.language import ASKS, ASKS_AFTERWARDS, MUTATORS, TYPES, changed_names, snapshot
+from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, formula_of, is_users, refusing, users_code_asks
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -46,20 +46,39 @@ ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat():
 NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
 
 
-class SymbolicRange:
-    """`count` items: a range, enumerate() or zip() of sizes and tensors, rows of a tensor. Only a loop may run it."""
+class SymbolicItems:
+    """`count` items of enumerate(), zip() or reversed(), of sizes and tensors. Only one loop may run them."""
 
-    def __init__(self, count: SymInt, item):
-        self.count, self.item, self.reading = count, item, getattr(count, "reading", None)
+    run = False
+
+    def __init__(self, count: SymInt | int, item, reading=None):
+        self.count, self.item, self.reading = count, item, reading or getattr(count, "reading", None)
+
+    @property
+    def __class__(self):
+        if users_code_asks():
+            self._refuse()
+        return type(self)
+
+    def taken(self) -> "SymbolicItems":
+        """The same, for a loop: a second one would have no items, as one over an iterator has none."""
+        if self.run:
+            self.reading.refuse("a second loop runs an iterator, which has no items left: make a new one")
+        self.run = True
+        return self
+
+    def turned(self) -> "SymbolicItems":
+        """The same items from the last to the first."""
+        return SymbolicItems(self.count, lambda t: self.item(self.count - 1 - t), self.reading)
 
     def __iter__(self):
-        return self.loop(sys._getframe(1))
+        return self.taken().loop(sys._getframe(1))
 
-    def __reversed__(self):
-        return SymbolicRange(self.count, lambda t: self.item(self.count - 1 - t))
+    def __len__(self):
+        return self.count if type(self.count) is int else self._refuse()
 
     _refuse = refusing("the numbers of a range of sizes are used elsewhere than in a `for` statement")
-    __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
+    __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
 
     def loop(self, frame):
         """The loop whose iterator a frame makes, for the items in it."""
@@ -76,12 +95,21 @@ class SymbolicRange:
         )
 
 
-def range_of(x) -> SymbolicRange | None:
+class SymbolicRange(SymbolicItems, Sequence):
+    """A range of sizes, or the rows of a tensor: each loop runs all of it."""
+
+    __reversed__ = SymbolicItems.turned
+
+    def taken(self) -> "SymbolicRange":
+        return self
+
+
+def range_of(x) -> SymbolicItems | None:
     """What a loop runs through: the items of a range of sizes, of a tensor, or of a list that a loop has collected."""
     x = as_tensor(x)
     if isinstance(x, SymbolicTensor):
         return SymbolicRange(x.shape[0], x.__getitem__)
-    return x if isinstance(x, SymbolicRange) else None
+    return x.taken() if isinstance(x, SymbolicItems) else None
 
 
 SymbolicTensor.__iter__ = lambda x: range_of(x).loop(sys._getframe(1))  # `for row in x`
@@ -104,7 +132,7 @@ def of_each(plain, combine):
             return plain(*map(as_tensor, parts), **keywords)
         if keywords or len(known) < len(ranges):
             reading.refuse("a tensor beside something that may have another length")
-        return SymbolicRange(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
+        return SymbolicItems(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
 
     return function
 
@@ -117,7 +145,9 @@ def enumerate_type(plain):
 def range_type(plain):
     """The class that stands in for Python's range."""
 
-    class Range(metaclass=type("RangeType", (type,), {"__instancecheck__": lambda cls, x: isinstance(x, plain)})):
+    ranges = plain | SymbolicRange
+
+    class Range(metaclass=type("RangeType", (type,), {"__instancecheck__": lambda cls, x: isinstance(x, ranges)})):
         def __new__(cls, *numbers):
             if not any(type(n) is SymInt for n in numbers):
                 return plain(*numbers)
@@ -125,11 +155,10 @@ def range_type(plain):
             if type(step) is SymInt:  # as in chunk(2)
                 step.reading.take_multiples(step.expr)
             count = -(-(stop - start) // step) if step > 0 else -(-(start - stop) // -step)
-            if type(count) is int:  # range(0, 2*N, N) has two numbers for each N
-                return [start + i * step for i in plain(count)]
+            reading = next(n.reading for n in numbers if type(n) is SymInt)
             if not count >= 0:
-                return []
-            return SymbolicRange(count, lambda t: start + t * step)
+                count = 0
+            return SymbolicRange(count, lambda t: start + t * step, reading)  # range(0, 2*N, N) has two numbers
 
     return Range
 
@@ -335,6 +364,7 @@ class Carried:
         self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
         self.term.depends = self.final.depends = self.term.on_tape = self.final.on_tape = True
         self.term.inside = loop
+        self.term.whole = isinstance(x, int)
         shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
         shape, dtype, span = (x.shape, x._data.dtype, span_of(x)) if isinstance(x, Tensor) else (shape, float64, None)
         self.tensor = tensor_of(SymbolicData(loop.reading, self.term, shape, dtype, span))
@@ -348,6 +378,7 @@ class Carried:
 
     def set_ends(self, start, end: Tensor) -> None:
         self.start, self.end = as_term(start), as_term(end)
+        self.final.whole = self.term.whole and self.end.whole
         self.memory = end._data.memory
 
     def set_unchanged(self, start) -> None:
@@ -355,6 +386,18 @@ class Carried:
         term, same = self.term, as_term(start)
         term.name, term.args = "same", (same,)
         term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
+
+
+def _is_number(end: Term, numbers: set[Term]) -> bool:
+    """Does Python compute it from these terms and from numbers alone?"""
+    waiting, seen = [end], set(numbers)
+    for part in waiting:
+        if isinstance(part, Term) and part not in seen:
+            seen.add(part)
+            waiting += part.args or [None]
+        if not isinstance(part, Term | int | float):
+            return False
+    return True
 
 
 def set_locals(frame, values: dict) -> None:
@@ -372,11 +415,11 @@ class Steps:
     peeled: is the first step read by itself?
     """
 
-    def __init__(self, items: SymbolicRange):
+    def __init__(self, items: SymbolicItems):
         self.reading, self.begun, self.peeled = items.reading, False, False
         self.step = f"t{self.reading.loops or ''}"
         self.down = (self.step, "fall") in self.reading.learnt
-        items = reversed(items) if self.down else items
+        items = items.turned() if self.down else items
         self.count, self.item = items.count, items.item
         self.t = StepNumber(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
@@ -435,7 +478,7 @@ def _is_followed(x) -> bool:
 class Loop(Steps):
     """A `for` statement over a size."""
 
-    def __init__(self, items: SymbolicRange, frame, statement: ast.For):
+    def __init__(self, items: SymbolicItems, frame, statement: ast.For):
         super().__init__(items)
         self.frame, self.body = frame, _Body(statement, self.reading.refuse)
 
@@ -483,6 +526,7 @@ class Loop(Steps):
         """Close the loop, and give the frame the values after it."""
         self._learn_shapes(after)
         results = self._read_ends(after)
+        self._check_numbers()
         note_names(after)
         self.end()
         results |= {name: items.close() for name, items in self.lists.items()}
@@ -527,6 +571,17 @@ class Loop(Steps):
             shape = getattr(after[name], "shape", ()) if type(state.tensor) is CarriedNumber else ()
             if len(state.shape) < len(shape) <= MANY:
                 self.reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
+
+    def _check_numbers(self) -> None:
+        """Refuse code that asks for types, where a state, which is a tensor here, remains a number."""
+        numbers = {state.term for state in self.states.values() if type(state.tensor) is CarriedNumber}
+        made = any(state.term in numbers and _is_number(state.end, numbers) for state in self.states.values())
+        self.reading.counted |= made
+        frame = self.frame
+        while made and frame.f_globals["__name__"] != "tinytensor.symbolic.reading.program":
+            if is_users(frame.f_code.co_filename) and not TYPES.isdisjoint(frame.f_code.co_names):
+                self.reading.refuse(ASKS_AFTERWARDS)
+            frame = frame.f_back
 
     def _check_list(self, name: str, items, references: int) -> None:
         """Refuse a list that is not appended to once, or that another name shows; `items` holds it, too."""
@@ -583,7 +638,7 @@ def _joins(call: ast.Call, frame) -> bool:
 class Comprehension(Steps):
     """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
 
-    def __init__(self, items: SymbolicRange, frame, node: ast.GeneratorExp | ast.ListComp):
+    def __init__(self, items: SymbolicItems, frame, node: ast.GeneratorExp | ast.ListComp):
         super().__init__(items)
         self.generator = isinstance(node, ast.GeneratorExp)
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
@@ -624,6 +679,9 @@ def sum_type(plain, reading):
             return plain(items, start)
         if not isinstance(items[0], Tensor):
             reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-        return start + reduce_sum(reading.comprehensions.pop().rows(*items), (0,), False)
+        comprehension = reading.comprehensions.pop()
+        if not comprehension.steps >= 1:
+            reading.refuse("a sum over a size without an item is a number: begin with tt.zeros(())")
+        return start + reduce_sum(comprehension.rows(*items), (0,), False)
 
     return function

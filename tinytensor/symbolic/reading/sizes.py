@@ -33,6 +33,14 @@ def is_users(file: str) -> bool:
     return advice.is_own(file) and "site-packages" not in file
 
 
+def users_code_asks() -> bool:
+    """Does the user's code ask for the class or the hash of an object, also by abc or Counter()?"""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") in ("abc", "collections"):
+        frame = frame.f_back
+    return is_users(frame.f_code.co_filename)
+
+
 def where() -> str:
     """The line of the user's own code that is running, in words."""
     return advice.line(sys._getframe(1))
@@ -65,6 +73,7 @@ class Reading:
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
+        self.counted = False  # has a loop made a number, which is a tensor here?
         self.learnt: dict = {}  # of loops, also the shapes of states that begin as numbers: see restart
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
@@ -325,7 +334,10 @@ class _Number:
             formula = compute(self.expr, formula_of(value))
             if type(self) is SymInt and type(value) not in REALS and name in ("add", "sub", "mul"):
                 return self.reading.number(formula)
-            return SymFloat(formula, self.reading, rounded(name, (self, value)))
+            whole = name in ("add", "sub", "mul", "pow") and all(
+                type(n) not in REALS or getattr(n, "whole", False) for n in (self, value)
+            )
+            return SymFloat(formula, self.reading, rounded(name, (self, value)), whole)
 
         return method
 
@@ -478,20 +490,28 @@ class SymFloat(_Number):
     """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200).
 
     roundings: how often it is rounded, up to 2. N/10 is rounded once, and its whole part is that of the formula; 0.29*N
-    is 28.999999999999996 for N = 100.
+    is 28.999999999999996 for N = 100. whole: is it a power that Python may compute as an int, as (-1)**N?
     """
 
-    __slots__ = ("roundings",)
+    __slots__ = "roundings", "whole"
     __hash__ = _Number._hash
 
-    def __init__(self, expr: Expr, reading: Reading, roundings: int = 2):
+    def __init__(self, expr: Expr, reading: Reading, roundings: int = 2, whole: bool = False):
         super().__init__(expr, reading)
         object.__setattr__(self, "roundings", roundings)
+        object.__setattr__(self, "whole", whole)
+
+    def check_dtype(self) -> None:
+        """Refuse a power of whole numbers where it decides a dtype."""
+        if self.whole:
+            self.reading.refuse("the dtype of a power of whole numbers: write (-1.0)**N, or give a dtype")
 
     @property
     def __class__(self):
-        if is_users(sys._getframe(1).f_code.co_filename):
+        if users_code_asks():
             self.reading.refuse("the type of a formula of sizes, an int or a float")
+        if sys._getframe(1).f_globals.get("__name__") == "tinytensor.ops.creation":  # full() asks for its dtype
+            self.check_dtype()
         return float
 
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign

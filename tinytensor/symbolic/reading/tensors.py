@@ -31,7 +31,7 @@ from tinytensor.symbolic.reading.rounding import (
     rounded,
     roundings_of,
 )
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, where
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, users_code_asks, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -52,7 +52,7 @@ class Term:
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
     inside: the loop in whose step it is made. roundings: how often its numbers are rounded, as SymFloat counts it.
-    count: of a sum, the number of its terms.
+    count: of a sum, the number of its terms. whole: is it one number, which Python may compute as an int?
     """
 
     count = 1
@@ -62,6 +62,7 @@ class Term:
         self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
         self.roundings = rounded(name, args)
+        self.whole = name != "true_divide" and self.depends and all(map(is_whole, args))
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
         self.where = where()
         if reading is not None:
@@ -74,6 +75,11 @@ class Term:
 
     def __repr__(self):
         return f"{self.name}({', '.join(map(str, self.args))})"
+
+
+def is_whole(a) -> bool:
+    """Is it an int, or a number of sizes or of a loop that may be one?"""
+    return type(a) in (int, SymInt) or getattr(as_term(a), "whole", False)
 
 
 def terms_of(args) -> list[Term]:
@@ -212,7 +218,7 @@ class SymbolicTensor(Tensor):
         return super().view(*shape)
 
     def __hash__(self):
-        if is_users(sys._getframe(1).f_code.co_filename):
+        if users_code_asks():
             self.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
         return object.__hash__(self)
 
@@ -311,8 +317,8 @@ def _products(a, b):
 
 
 def _hull(a, b):
-    """A range that holds both."""
-    if never_negative(a[0]) and never_negative(b[0]):
+    """A range that holds both. That of no numbers, 0 to -1, may end below 0."""
+    if all(map(never_negative, (*a, *b))):
         return 0, a[1] + b[1]
     return (min(a[0], b[0]), max(a[1], b[1])) if all(type(n) is int for n in (*a, *b)) else None
 
@@ -346,6 +352,10 @@ TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bi
 
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
+    whole = [isinstance(a, float | Tensor) and is_whole(a) for a in args]
+    kinds = {a._data.dtype.kind for a, is_one in zip(args, whole, strict=True) if isinstance(a, Tensor) and not is_one}
+    if any(whole) and kinds and "f" not in kinds and op.dtype != "bool":
+        reading.refuse("the dtype of a whole number that is none here: begin with 1.0, write (-1.0)**N")
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
     for a in args:
