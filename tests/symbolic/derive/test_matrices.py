@@ -234,9 +234,9 @@ def test_an_index_in_a_table_beside_a_matrix_stays_bound():
 
 def test_two_indices_of_one_name_are_not_taken_for_each_other(at):
     """Σ_pq A⁻¹_pi A⁻¹_qi' [p ≤ q] is not symmetric in p and q."""
-    other = Index(I.name, SIZE)
-    formula = total(upto(J, L) * entry(INVERSE, J, I) * entry(INVERSE, L, other), J, L)
-    here = at | {I: 1, other: 2}
+    second = Index(I.name, SIZE)
+    formula = total(upto(J, L) * entry(INVERSE, J, I) * entry(INVERSE, L, second), J, L)
+    here = at | {I: 1, second: 2}
     assert float(value(normal_of_matrices(formula), here)) == pytest.approx(float(value(formula, here)))
 
 
