@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sympy import log
 
+import tinytensor as tt
 from tests.symbolic.derive.derived_matrices import DD, D, derived, log_det, quadratic, trace_of_inverse
+from tinytensor import linalg
 from tinytensor.symbolic import check, derive, positive_definite
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive.comparison import Comparison
@@ -20,6 +22,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     LogAbsDet,
     PositiveDefiniteArray,
     entry,
+    in_names,
     inverse_of,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
@@ -227,6 +230,43 @@ def test_an_index_in_a_table_beside_a_matrix_stays_bound():
     """Σ_k A⁻¹_ik A[k, t_k] is no entry of the identity: t changes with k."""
     table = Array("t_of_laws", (SIZE,), values=SIZE)
     assert normal_of_matrices(total(entry(inverse_of(A_), I, K) * A_[K, table[K]], K)).has(inverse_of(A_))
+
+
+def test_two_indices_of_one_name_are_not_taken_for_each_other(at):
+    """Σ_pq A⁻¹_pi A⁻¹_qi' [p ≤ q] is not symmetric in p and q."""
+    second = Index(I.name, SIZE)
+    formula = total(upto(J, L) * entry(INVERSE, J, I) * entry(INVERSE, L, second), J, L)
+    here = at | {I: 1, second: 2}
+    assert float(value(normal_of_matrices(formula), here)) == pytest.approx(float(value(formula, here)))
+
+
+def test_an_inverse_of_a_factor_of_a_transpose_is_not_transposed(at):
+    turned = Array("T_of_laws", (SIZE, SIZE))
+    formula = entry(inverse_of(Cholesky(turned)), I, K)
+    form = in_names(formula, turned, turned[I, K], S_[K, I])
+    here = at | {I: 2, K: 1, turned: at[S_].T}
+    assert float(value(form, here)) == pytest.approx(float(value(formula, here))) != 0
+
+
+MATRICES = {  # function, arguments, where: all are proved
+    "a block": (lambda A: linalg.inv(A[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
+    "columns of a wide matrix": (lambda A: linalg.slogdet(A[:, :-1])[1], {"A": ("D", "D+1")}, ()),
+    "a block of an inverse": (lambda A: linalg.inv(linalg.inv(A)[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
+    "products of two of a batch": (
+        lambda X: (X[1].T @ X[1] @ linalg.inv(X[0].T @ X[0] + tt.eye(X.shape[2]))).trace(), {"X": (2, "N", "D")}, ()),
+    "a product of more columns": (
+        lambda X: (X.T @ X[:, 1:] @ linalg.inv(X[:, 1:].T @ X[:, 1:] + tt.eye(X.shape[1] - 1))).square().sum(),
+        {"X": ("N", "D")}, "D > 1"),
+    "a product of fewer columns": (
+        lambda X: (X.T @ X[:, :-1] @ linalg.inv(X[:, :-1].T @ X[:, :-1] + tt.eye(X.shape[1] - 1))).square().sum(),
+        {"X": ("N", "D")}, "D > 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_parts_of_a_matrix_are_not_taken_for_the_whole(name):
+    function, arguments, where = MATRICES[name]
+    assert derive(function, where=where, **arguments)
 
 
 def test_a_kink_of_an_entry_of_an_inverse_is_a_condition():

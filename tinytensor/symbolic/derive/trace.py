@@ -26,7 +26,8 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
-from tinytensor.symbolic.index_calculus.vanishing import of_numbers, together
+from tinytensor.symbolic.index_calculus.signs import of_numbers
+from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.rounding import ROUNDED, most_roundings, roundings_of

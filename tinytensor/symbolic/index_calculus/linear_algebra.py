@@ -227,11 +227,11 @@ def in_names(expr: Expr, name: Array, left: Indexed, right: Expr) -> Expr:
     """The expression with the matrix `right`, an entry of another one, for the array `name` inside of opaque parts."""
     matrix, *indices = parts_of_entry(right)
     turned = indices != [*left.indices]
-    if (turned and indices != [*left.indices[::-1]]) or not isinstance(matrix, Array):
+    if (turned and indices != [*left.indices[::-1]]) or not isinstance(matrix, Array) or matrix.sizes != name.sizes:
         return expr
     changes = {}
     for e in [e for e in expr.atoms(OfMatrix) if array_of(e.matrix) == name]:
-        order = -1 if turned and not isinstance(e.matrix, Cholesky) else 1
+        order = -1 if turned and not is_lower(e.matrix) else 1
         changes[e] = e.func(with_array(e.matrix, matrix), *e.args[1:][::order])
     return expr.xreplace(changes)
 

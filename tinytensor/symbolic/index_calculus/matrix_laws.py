@@ -22,6 +22,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     close,
     contract,
     delta,
+    fits,
     free,
     fresh,
     index_order,
@@ -245,10 +246,10 @@ def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[E
         beside = product / f
         if p.size != q.size:
             continue
-        form, turned = (str(_close(beside * upto(*pair), bound, symmetry)) for pair in ((p, q), (q, p)))
+        form, turned = (_close(beside * upto(*pair), bound, symmetry) for pair in ((p, q), (q, p)))
         if form == turned and p in bound and q in bound:
             return [beside / 2, beside * delta(p, q) / 2]
-        if turned < form:
+        if str(turned) < str(form):
             return [beside, beside * delta(p, q), -beside * upto(q, p)]
     return None
 
@@ -334,10 +335,15 @@ def _matches(factor: Expr, pattern: Expr, change: dict) -> bool:
         return False
     for order in [indices, indices[::-1]] if is_symmetric(matrix) else [indices]:
         new = dict(zip(names, order, strict=True))
-        if len(new) == len(names) and all(change.get(i, j) == j for i, j in new.items()):
+        if len(new) == len(names) and all(change.get(i, j) == j and _may_be(i, j) for i, j in new.items()):
             change |= new
             return True
     return False
+
+
+def _may_be(name: Expr, index: Expr) -> bool | None:
+    """May this index stand for an index of a definition? Only the same number stands for a number."""
+    return fits(index, name.size) if isinstance(name, Index) else name.is_Integer and name == index
 
 
 def phi_of(expr: Sum) -> tuple[tuple[Index, Index], Expr, Expr] | None:

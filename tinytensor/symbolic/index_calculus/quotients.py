@@ -34,7 +34,7 @@ from tinytensor.symbolic.index_calculus.functions import (
 )
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
-from tinytensor.symbolic.index_calculus.signs import Signs, pattern
+from tinytensor.symbolic.index_calculus.signs import Signs, pattern, varies
 
 LEAVES = Symbol | Indexed | OfMatrix | KroneckerDelta | upto
 UNDEFINED = (S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity, sympy.I)
@@ -369,12 +369,14 @@ class Fractions:
             elif power % 2:
                 argument *= f
             elif power > 0:  # f² > 0 where f ≠ 0
-                argument *= 1 if self.ties else f**2
-                self.assumed |= {"tie"} if self.ties else set()
+                differs = self.ties and varies(self.back(f))
+                argument *= 1 if differs else f**2
+                self.assumed |= {"tie"} if differs else set()
         argument = expand(argument)
         if argument.is_number:
             return steps if argument > 0 else S.Zero
-        if self.ties and min(Add.make_args(argument), key=str).as_coeff_Mul()[0] < 0:
+        negative = min(Add.make_args(argument), key=str).as_coeff_Mul()[0] < 0
+        if self.ties and negative and varies(self.back(argument)):
             self.assumed.add("tie")
             return steps * (1 - self.leaf(theta(self.back(expand(-argument)))))
         return steps * self.leaf(theta(self.back(argument)))

@@ -3,10 +3,18 @@
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, log
 
-from tinytensor.symbolic.index_calculus.formulas import Size, free, index_order, name_of, not_negative
-from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, detach, larger, sign
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, free, index_order, name_of, names_in, not_negative
+from tinytensor.symbolic.index_calculus.functions import (
+    ABOVE,
+    HEADS,
+    IN_FORMULAS,
+    PiecewiseConstant,
+    detach,
+    larger,
+    sign,
+)
 
 KINKS = ("tie", "step")  # conditions without which a function has a value, but no derivative
 
@@ -92,6 +100,16 @@ class Signs:
             elif not (self.not_negative if power.is_Rational and power > 0 else self.positive)(base):
                 keys.add("root" if power.is_Rational else "logarithm")
         return keys
+
+
+def of_numbers(term: Expr) -> bool:
+    """Does it depend on numbers that are no whole ones?"""
+    return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names_in(term))
+
+
+def varies(number: Expr) -> bool:
+    """Does it depend on numbers other than in steps? Else it may be 0 at all of them, as i - j and ⌊x⌋ may."""
+    return of_numbers(number.xreplace(dict.fromkeys(number.atoms(PiecewiseConstant), S.One)))
 
 
 @lru_cache(4096)

@@ -28,14 +28,12 @@ from typing import NamedTuple
 from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
     Index,
     Size,
     fits,
     free,
     fresh,
     index_order,
-    names_in,
     normal,
     not_negative,
     with_equal_indices,
@@ -43,7 +41,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 from tinytensor.symbolic.index_calculus.functions import detach, floored, same, theta, upto, with_need
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
 from tinytensor.symbolic.index_calculus.quotients import Fractions, in_steps, off_ties
-from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
+from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, of_numbers, requirements, varies
 
 NEAR = 4  # offsets of a comparison that are written out
 CASES = 8  # values of indices that are looked at one by one
@@ -142,11 +140,6 @@ def together(theorems: Iterable[Theorem], hypotheses: Iterable[str] = (), sizes:
     keys = frozenset(hypotheses).union(*(t.hypotheses for t in theorems))
     within = dict.fromkeys((*itertools.chain(*(t.sizes for t in theorems)), *sizes))
     return Theorem(zeros, smooth, keys, tuple(within), _SEAL)
-
-
-def of_numbers(term: Expr) -> bool:
-    """Does it depend on numbers that are no whole ones?"""
-    return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names_in(term))
 
 
 def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iterator[tuple[Expr, set[str]]]:
@@ -306,7 +299,7 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     Each is 0 or 1 in a cell, within `bounds` of some expressions; `left` counts the cells that may still be looked at.
     `assumed` gets the conditions that the cells need.
     """
-    steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta)]
+    steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta) and varies(s.args[0])]
     if not steps:
         left[0] -= 1
         fractions = Fractions(known)

@@ -63,7 +63,8 @@ def operand_of(call: SymbolicCall, value: Value) -> Operand:
     expr = normal_of_matrices(value.entry(i, j), symmetry=False)
     number, factor = expr.as_independent(i, j, as_Add=False)
     matrix_entry = as_entry(factor)
-    if matrix_entry is None or set(matrix_entry[1:]) != {i, j}:
+    square = matrix_entry is not None and set(array_of(matrix_entry[0]).sizes) == {i.size}
+    if not square or set(matrix_entry[1:]) != {i, j}:
         named = call.lines.name(value, "C", where=call.where)
         number, matrix_entry = S.One, as_entry(named.entry(i, j))
     if matrix_entry is None:
