@@ -145,6 +145,7 @@ SCOPE = {"tt": tt, "F": F, "math": math, "np": np, "operator": operator, "iterto
 SCOPE |= {"own_square": square} | {f.__name__: f for f in (Doubled, hooked, stopped, written, counted, *LOOPS)}
 # of programs whose gradient is no derivative
 UNLIKE = re.compile(r"detach|padding_idx|Doubled|hooked|stopped|written")
+JUMPS = re.compile(r"round|floor|ceil|trunc|// 1")
 LIKE, LAST, INDICES = ("y", "z", "q"), ("w", "b", "a"), ("t", "r", "o")
 
 
