@@ -90,6 +90,12 @@ def _with_the_one_before(code: types.CodeType) -> Iterator[tuple[dis.Instruction
         yield before, i, i.argval if isinstance(i.argval, str) else ""
 
 
+UNSEEN = {  # methods of a class whose calls no line shows
+    "__del__": "is called when an object is not used any more",
+    "__getattr__": "answers where a property ends by an AttributeError",
+}
+
+
 def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
     """What would ask an object without asking the size in it, in words."""
     exits = {i.offset for i in instructions_of(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
@@ -104,10 +110,8 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
             yield "matches the attributes of an object, which may be a size"
         if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
             yield f"has an {name} that is no function: it may end an exception"
-        if i.opname == "STORE_NAME" and name == "__del__":
-            yield "has a __del__, which is called when an object is not used any more"
-        if i.opname == "STORE_NAME" and name == "__getattr__":
-            yield "has a __getattr__, which answers where a property ends by an AttributeError"
+        if i.opname == "STORE_NAME" and name in UNSEEN:
+            yield f"has a {name}, which {UNSEEN[name]}"
         if i.opname == "IS_OP" and _may_be_number(before, module):
             yield "compares with `is`, which does not ask the size"
 
