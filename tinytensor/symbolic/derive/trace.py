@@ -231,6 +231,9 @@ class Trace:
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
                 value.entry(*value.indices())
+            wanted = symbolic_call.wanted
+            if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
+                value = self._name_by_user(value, wanted, term.where)
         except NotDerivable:
             raise
         except TypeError as error:  # an index that does not fit for each size
@@ -240,9 +243,6 @@ class Trace:
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
         self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
         self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
-        wanted = symbolic_call.wanted
-        if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
-            value = self._name_by_user(value, wanted, term.where)
         return value, *further
 
     def _check_roundings(self, term: Term, call: SymbolicCall) -> None:
