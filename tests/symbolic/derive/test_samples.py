@@ -59,7 +59,8 @@ def test_a_mistake_beyond_a_number_that_is_compared_is_refuted(fn, gradient, mon
 
 
 def test_numbers_that_lines_compare_with():
-    x, a, y = (Array(name, (Size("N", "n"),))[Index("n", Size("N", "n"))] for name in "xay")
+    size = Size("of_compared_numbers", "n")
+    x, a, y = (Array(name, (size,))[Index("n", size)] for name in "xay")
     steps = functions.theta(2 * x - 15) + functions.larger(x, 20) - functions.relu(a) + functions.same(x - 10**6)
     lines = [Definition(a, 5 * (x + 30)), Definition(y, steps)]
     assert samples.compared_numbers(lines) == [-30.0, 7.5, 20.0]

@@ -392,7 +392,7 @@ def is_hidden(value) -> bool:
     """May an object, or one of a class, ask for a type, or do what is not seen?"""
     classes = classes_of(value)
     asks = isinstance(value, type) and vars(value).get("_is_protocol")  # isinstance() asks for attributes
-    asks = asks or hasattr(value, "registry")  # singledispatch() asks for a type
+    asks = asks or "registry" in getattr(value, "__dict__", ())  # singledispatch() asks for a type
     lives_on = any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN)  # while objects are read
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     is_seen = all(isinstance(method, types.FunctionType) for method in exits)  # where it ends an exception
@@ -418,11 +418,19 @@ def in_reach(value, names: Collection[str]) -> list:
     ]
 
 
+def plain_name(value) -> str:
+    """The name of a function or a class, without a call of the __getattr__() of an object that has none."""
+    try:
+        return object.__getattribute__(value, "__name__")
+    except AttributeError:
+        return ""
+
+
 def is_public(value) -> bool:
     """Is it a plain value, the user's own, or of the builtins and modules of the lists?"""
     if isinstance(value, PLAIN):
         return True
-    home, name = home_of(value), getattr(value, "__name__", "")
+    home, name = home_of(value), plain_name(value)
     if home == "builtins":
         named = name in BUILTINS and not isinstance(getattr(value, "__self__", None), str)  # "{0.__doc__}".format
         return named or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)

@@ -353,8 +353,8 @@ TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bi
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
     whole = [isinstance(a, float | Tensor) and is_whole(a) for a in args]
-    kinds = {a._data.dtype.kind for a, is_one in zip(args, whole, strict=True) if isinstance(a, Tensor) and not is_one}
-    if any(whole) and kinds and "f" not in kinds and op.dtype != "bool":
+    letters = {a._data.dtype.kind for a, known in zip(args, whole) if isinstance(a, Tensor) and not known}
+    if any(whole) and letters and "f" not in letters and op.dtype != "bool":
         reading.refuse("the dtype of a whole number that is none here: begin with 1.0, write (-1.0)**N")
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
