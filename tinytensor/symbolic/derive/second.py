@@ -23,7 +23,6 @@ from functools import cached_property
 import numpy as np
 from sympy import Add, Expr, Indexed, S, Symbol
 
-from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
@@ -202,8 +201,7 @@ class Second(Result):
 
     def is_smooth(self, sample: Sample) -> bool:
         """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend."""
-        floats = [x.detach().numpy() for x in sample.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
-        return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in floats)
+        return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in sample.floats)
 
     # ------------------------------------------------------------------------------------------------ in print
 
