@@ -420,6 +420,11 @@ def later_part(x, first=300):
     return x * (tt.arange(len(x)) >= first)
 
 
+def in_module(name, program):
+    """The program, in a module that has given itself this name."""
+    return types.FunctionType(program.__code__, globals() | {"__name__": name})
+
+
 def later(x, condition, first=300):
     return s(x) + s(later_part(x, first)) * (2.0 if condition else 1.0)
 
@@ -1152,6 +1157,10 @@ TRICKS = {
     "tensor((-1)**N)": lambda x: later(x, tt.tensor((-1) ** N(x)).dtype == tt.float64),
     "a whole number of a loop": lambda x: later(x, (tt.arange(3) * count(x, 0)).dtype == tt.float64),
     "the type of a number of a loop": lambda x: later(x, isinstance(count(x, 0.0), float)),
+    "the type of a power, in a module with the name of another": in_module(
+        "collections", lambda x: later(x, isinstance((-1) ** N(x), float), first=2100)),
+    "the type of a number, in a module with the name of another": in_module(
+        "tinytensor.symbolic.reading.program", lambda x: later(x, isinstance(count(x, 0), int), first=2100)),
     "isinstance by another name": by_another_name,
     "isinstance as a default": by_default,
     "isinstance in a list": lambda x: asked_in_a_step(x, lambda h: asking[0](h, float)),

@@ -30,7 +30,7 @@ from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.rounding import most_roundings
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, asked_by_user, check_domain, formula_of, where
 from tinytensor.symbolic.reading.tensors import (
     SHARED,
     SymbolicData,
@@ -207,12 +207,7 @@ class Backend:
 # --- Python's functions
 
 
-def asked_by_user() -> bool:
-    """Does the user's code call the function that calls this one, or the public function around that?"""
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename in (argument_errors.__file__, tensor_values.__file__):
-        frame = frame.f_back
-    return is_users(frame.f_code.co_filename)
+PUBLIC = argument_errors.__file__, tensor_values.__file__  # functions around those of the engine
 
 
 _lock = ThreadLock(reentrant=True)  # one reading at a time
@@ -237,7 +232,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         return x.shape[0] if isinstance(x, Tensor) and reading_of(x) and x.ndim else plain_len(x)
 
     def dtype(x):
-        if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user():
+        if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user(PUBLIC):
             reading.values["float64"] = None
             if is_whole(x):
                 reading.refuse("the dtype of a whole number that is none here: begin with 1.0")

@@ -29,7 +29,16 @@ from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, ASKS_AFTERWARDS, MUTATORS, TYPES, changed_names, snapshot
-from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, formula_of, is_users, refusing, users_code_asks
+from tinytensor.symbolic.reading.sizes import (
+    MANY,
+    StepNumber,
+    SymInt,
+    asked_by_user,
+    formula_of,
+    is_code_of,
+    is_users,
+    refusing,
+)
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -56,7 +65,7 @@ class SymbolicItems:
 
     @property
     def __class__(self):
-        if users_code_asks():
+        if asked_by_user():
             self._refuse()
         return type(self)
 
@@ -578,7 +587,7 @@ class Loop(Steps):
         made = any(state.term in numbers and _is_number(state.end, numbers) for state in self.states.values())
         self.reading.counted |= made
         frame = self.frame
-        while made and frame.f_globals["__name__"] != "tinytensor.symbolic.reading.program":
+        while made and not is_code_of(frame, "symbolic/reading/program.py"):
             if is_users(frame.f_code.co_filename) and not TYPES.isdisjoint(frame.f_code.co_names):
                 self.reading.refuse(ASKS_AFTERWARDS)
             frame = frame.f_back

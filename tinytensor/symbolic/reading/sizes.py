@@ -5,12 +5,16 @@ decides a question for all sizes, or records its answer as a condition, or refus
 code that catches the exception changes nothing.
 """
 
+import abc
+import collections
 import math
 import operator
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Collection
 from math import inf, prod
 from numbers import Number
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -33,12 +37,21 @@ def is_users(file: str) -> bool:
     return advice.is_own(file) and "site-packages" not in file
 
 
-def users_code_asks() -> bool:
-    """Does the user's code ask for the class or the hash of an object, also by abc or Counter()?"""
+# a module may set its __name__, so frames are told apart by the files of their code
+LIBRARY = abc.ABCMeta.__instancecheck__.__code__.co_filename, collections.__file__
+
+
+def asked_by_user(through: Collection[str] = LIBRARY) -> bool:
+    """Does the user's code call the function that calls this one, or a function of these files around that?"""
     frame = sys._getframe(2)
-    while frame.f_globals.get("__name__") in ("abc", "collections"):
+    while frame.f_code.co_filename in through:
         frame = frame.f_back
     return is_users(frame.f_code.co_filename)
+
+
+def is_code_of(frame: types.FrameType, file: str) -> bool:
+    """Is the code of a frame in this file of tinytensor?"""
+    return Path(frame.f_code.co_filename) == advice.PACKAGE / file
 
 
 def where() -> str:
@@ -296,7 +309,7 @@ class _Number:
 
     def _hash(self):
         what = "a size can't be a key of a dict, a set or a cache: compare with =="
-        if sys._getframe(1).f_globals.get("__name__") == "tinytensor.ops.shape":  # it goes on without its cache
+        if is_code_of(sys._getframe(1), "ops/shape.py"):  # it goes on without its cache
             raise TypeError(what)
         self.reading.refuse(what)
 
@@ -508,9 +521,9 @@ class SymFloat(_Number):
 
     @property
     def __class__(self):
-        if users_code_asks():
+        if asked_by_user():
             self.reading.refuse("the type of a formula of sizes, an int or a float")
-        if sys._getframe(1).f_globals.get("__name__") == "tinytensor.ops.creation":  # full() asks for its dtype
+        if is_code_of(sys._getframe(1), "ops/creation.py"):  # full() asks for its dtype
             self.check_dtype()
         return float
 

@@ -31,7 +31,7 @@ from tinytensor.symbolic.reading.rounding import (
     rounded,
     roundings_of,
 )
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, refusing, users_code_asks, where
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, asked_by_user, is_users, refusing, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -218,7 +218,7 @@ class SymbolicTensor(Tensor):
         return super().view(*shape)
 
     def __hash__(self):
-        if users_code_asks():
+        if asked_by_user():
             self.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
         return object.__hash__(self)
 
