@@ -78,7 +78,8 @@ def shape_test(parameters: tuple[str, ...], statement: str, scope: dict) -> Call
                 dims_of_array.append(f"{name}_{i}")
                 conditions.append(f"{name}_{i} in ({d.replace(' | ', ', ')},)")
         lines.append(f"    {', '.join(dims_of_array)}, = {name}.shape\n")
-    text = f"def fits({', '.join(parameters)}):\n{''.join(lines)}    return {' and '.join(conditions) or True}\n"
-    made: dict[str, Callable] = {}
-    exec(text, scope | {"dense": dense}, made)
+    head = f"def fits({', '.join([*parameters, '*', 'dense=dense'])}):\n"
+    text = f"{head}{''.join(lines)}    return {' and '.join(conditions) or True}\n"
+    made: dict[str, Callable] = {"dense": dense}
+    exec(compile(text, scope.get("__file__", __file__), "exec"), scope, made)
     return made["fits"]

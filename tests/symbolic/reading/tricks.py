@@ -327,17 +327,16 @@ class Forged:
     f = staticmethod(id)
 
 
-class Text:
-    """Its __eq__ is a text that was compiled, as those of dataclasses are."""
-
-    made: dict = {"__name__": __name__}
-    exec("def __eq__(self, n):\n  try: return int.bit_length(n) > 8\n  except TypeError: return False", made)
-    __eq__ = made["__eq__"]
+IS_LARGE = "type(n) is int and int.bit_length(n) > 8"
+created: list[object] = []
 
 
-class OfTypes(Text):
-    exec("def __eq__(self, n): return type(n) is int and int.bit_length(n) > 8", Text.made)
-    __eq__ = Text.made["__eq__"]
+def compiled(body, module=__name__, file="<string>", header="def __eq__(self, n):"):
+    """A function of x that asks an object whose __eq__ was compiled from a text, as those of dataclasses are."""
+    made = {"__name__": module, "created": created}
+    exec(compile(f"{header}\n  {body}", file, "exec"), made)
+    of_text = type("OfText", (), {"__eq__": made["__eq__"], "number": 200})()
+    return lambda x: if_(of_text == N(x), x)
 
 
 class Answering:
@@ -370,7 +369,7 @@ class Sized:
     rows: list = dataclasses.field(default_factory=list)
 
 
-text, of_types, sized = Text(), OfTypes(), Sized(150)
+sized = Sized(150)
 guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
 gone = weakref.proxy(set())
 described = np.dtype("f8", metadata={"rows": []})
@@ -990,8 +989,14 @@ TRICKS = {
     "a module's counter": Counting(),
     "an error in __del__": dropped(Deleted),
     "an error in __len__": dropped(Dropped),
-    "a text as __eq__": lambda x: if_(text == N(x), x),
-    "a text that asks for types": lambda x: if_(of_types == N(x), x),
+    "a text as __eq__": compiled("try: return int.bit_length(n) > 8\n  except TypeError: return False"),
+    "a text that asks for types": compiled(f"return {IS_LARGE}"),
+    "a text with the name of a library": compiled(f"return {IS_LARGE}", "collections"),
+    "a text with the name of a namedtuple": compiled(f"return {IS_LARGE}", "namedtuple_Row"),
+    "a text with a library's file": compiled(f"return {IS_LARGE}", file=collections.__file__),
+    "a text with tinytensor's file": compiled(f"return {IS_LARGE}", tt.ops.shape.__name__, tt.ops.shape.__file__),
+    "a text that counts": compiled("created.append(n); return len(created) > 900"),
+    "a text with `is`": compiled("return n is self.number"),
     "an AttributeError of a property": lambda x: s(x) * Answering(N(x)).weight,
     "a __getattr__ inside": answering_inside,
     "dataclasses of sizes": lambda x: if_(Sized(N(x)) > sized, x),

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.ccallback import CFunc
 from numba.core.compiler import CompilerBase
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.extending import intrinsic
@@ -216,7 +217,8 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     lines += ["        at, row, j = at + several * count, row + several, 0"]
     scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
     scope |= {"__name__": py_func.__module__, "word": word, "get": _get_element, "put": _set_element}
-    exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
+    with global_compiler_lock:  # this is a part of the compilation
+        exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
     return EntryPoint(label, scope[label], (types.intp,) * 3, KernelCompiler)
 
 

@@ -137,10 +137,9 @@ class LoopArgs:
         # The first words, as a function of the arguments: it is on the way of every launch, and a list of what to do
         # with each of them would take three times as long.
         each = [f"id({n})" if ndim >= 0 else n for n, (ndim, _, _) in zip(names, arg_table, strict=True)]
-        self.words: Callable[..., bytes] = eval(
-            f"lambda {', '.join(names)}: pack({', '.join(each)})",
-            {"pack": struct.Struct(letters).pack, "id": id, "__name__": __name__},
-        )
+        text = f"lambda {', '.join(names)}, *, pack=pack: pack({', '.join(each)})"
+        pack = {"pack": struct.Struct(letters).pack}
+        self.words: Callable[..., bytes] = eval(compile(text, __file__, "eval"), globals(), pack)
 
     def pack(self, name: str, args: tuple) -> np.ndarray:
         """A buffer of these arguments; TypeError if an array has gaps and the build is for arrays without gaps.

@@ -33,9 +33,10 @@ from tinytensor.symbolic.reading.language import (
     allowed,
     changed_names,
     instructions_of,
-    is_made,
+    is_of_library,
     loaded,
     snapshot,
+    watching,
 )
 from tinytensor.symbolic.reading.sizes import is_users
 
@@ -87,15 +88,13 @@ class Questions:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Inside, the calls of the user's code are looked at; notes of a run that fails are dropped."""
-        before, notes = sys.gettrace(), dict(self.notes)
-        sys.settrace(self.look)
+        notes = dict(self.notes)
         try:
-            yield
+            with watching(self.look, sys.settrace, sys.gettrace()):
+                yield
         except BaseException:
             self.notes = notes
             raise
-        finally:
-            sys.settrace(before)
 
     def look(self, frame: types.FrameType, event: str, arg) -> Callable | None:
         """A function is called: is this a question, or the user's own code?"""
@@ -129,8 +128,7 @@ class Questions:
 
     def is_users(self, frame: types.FrameType) -> bool:
         """Is this the user's own code, and no text that a library has made and compiled?"""
-        file = frame.f_code.co_filename
-        return is_users(file) and not (file == "<string>" and is_made(frame))
+        return is_users(frame.f_code, frame.f_globals) and not is_of_library(frame)
 
     def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
         """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""

@@ -6,8 +6,10 @@ without asking it: type(N), (20).__eq__(N), `except TypeError`, other modules; a
 
 import argparse
 import builtins
+import dataclasses
 import dis
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -42,7 +44,7 @@ STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", 
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
 MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
 LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME"}
-TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr"}
+TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr", "__class__"}
 ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
 ASKS_AFTERWARDS = "the code asks for a type, where a loop over a size makes a number: begin it with tt.zeros(())"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
@@ -59,9 +61,9 @@ REFLECTION |= {"format", "format_map", "overload"}  # "{0.__doc__}".format(N)
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__len__", "__call__", "__matmul__", "__setitem__"}
-MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
-PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction
+PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction, type(NotImplemented)
+OF_TEXTS = tuple.__new__, object, dataclasses._HAS_DEFAULT_FACTORY  # which namedtuples and dataclasses use
 
 
 def check_code(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> None:
@@ -70,7 +72,7 @@ def check_code(code: types.CodeType, module: dict, local: dict, reading, inside:
     inside: names that it shares with functions of the same call, whose values another call makes anew.
     """
     names = _names(code, module, local, reading, inside)
-    for problem in itertools.chain(_questions(code, module), names, _changes(code, local)):
+    for problem in itertools.chain(_questions(code, module, local), names, _changes(code, local)):
         reading.refuse(f"{code.co_name}() {problem}")
     for problem in _in_a_loop(code) if reading.open_loops else ():
         reading.refuse(problem)
@@ -96,13 +98,13 @@ UNSEEN = {  # methods of a class whose calls no line shows
 }
 
 
-def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
+def _questions(code: types.CodeType, module: dict, local: dict) -> Iterator[str]:
     """What would ask an object without asking the size in it, in words."""
     exits = {i.offset for i in instructions_of(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
     for before, i, name in _with_the_one_before(code):
         if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
             yield "catches exceptions: an error at these sizes may be none at others"
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and _hides_a_question(name, of_self=before.argval == "self"):
+        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and _hides_a_question(code, name, before, local):
             yield f"uses .{name}, which need not ask the size"
         if name in SETTINGS and i.opname.startswith("LOAD_"):
             yield f"uses {name}, a setting of the process: another call would differ"
@@ -112,20 +114,23 @@ def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
             yield f"has an {name} that is no function: it may end an exception"
         if i.opname == "STORE_NAME" and name in UNSEEN:
             yield f"has a {name}, which {UNSEEN[name]}"
-        if i.opname == "IS_OP" and _may_be_number(before, module):
+        if i.opname == "IS_OP" and _may_be_number(before, module, local):
             yield "compares with `is`, which does not ask the size"
 
 
-def _hides_a_question(attribute: str, of_self: bool) -> bool:
+def _hides_a_question(code: types.CodeType, attribute: str, before: dis.Instruction, local: dict) -> bool:
     """May an attribute tell a size from a number, or be an inner one of a tensor?"""
-    inner = attribute in INNER and not of_self
-    return attribute in REFLECTION or inner or (attribute.startswith("__") and attribute not in DUNDERS)
+    inner = attribute in INNER and before.argval != "self"
+    of_class = attribute == "__class__" or (attribute == "__qualname__" and before.argval == "__class__")
+    in_dataclass = attribute == "__setattr__" and code.co_name == "__init__" and local.get(before.argval) is object
+    safe = not attribute.startswith("__") or attribute in DUNDERS or of_class or in_dataclass
+    return attribute in REFLECTION or inner or not safe
 
 
-def _may_be_number(i: dis.Instruction, module: dict) -> bool:
-    """May an instruction load a number, a text or a tuple? A constant and a global name show what they are."""
-    known = {"LOAD_CONST": i.argval, "LOAD_GLOBAL": module.get(i.argval)}
-    return type(known.get(i.opname, 0)) in (int, float, str, bytes, tuple)
+def _may_be_number(i: dis.Instruction, module: dict, local: dict) -> bool:
+    """May an instruction load a number, a text or a tuple? A constant, an outer name and a class show what they are."""
+    known = {"LOAD_CONST": i.argval, "LOAD_GLOBAL": module.get(i.argval), "LOAD_DEREF": local.get(i.argval)}
+    return i.argval != "__class__" and type(known.get(i.opname, 0)) in (int, float, str, bytes, tuple)
 
 
 def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> Iterator[str]:
@@ -140,7 +145,8 @@ def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Col
         if i.opname in LOADED:
             value = held = loaded(i, module, local)
             called = name in TYPES and "NULL" in i.argrepr  # at once, and by its name
-            if not allowed(value, code.co_names) or (is_asking(value) and not called):
+            hashes = value is hash and code.co_name == "__hash__"
+            if not (hashes or allowed(value, code.co_names)) or (is_asking(value) and not called):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, code.co_names)
@@ -322,7 +328,7 @@ def parts_of_library(value) -> list | None:
         return [part for name, part in vars(value).items() if name not in vars(cast)]
     if any(map(is_forged, classes_of(value))):
         return None
-    is_function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
+    is_function = isinstance(value, types.FunctionType) and not is_users(value.__code__, value.__globals__)
     if is_function or (isinstance(value, type) and home_of(value) in KNOWN):
         held = [part for n, part in vars(value).items() if type(part) in (dict, *BOXES) and not n.startswith("_")]
         bound = parts(value) if is_function else []
@@ -428,7 +434,7 @@ def plain_name(value) -> str:
 
 def is_public(value) -> bool:
     """Is it a plain value, the user's own, or of the builtins and modules of the lists?"""
-    if isinstance(value, PLAIN):
+    if isinstance(value, PLAIN) or any(value is part for part in OF_TEXTS):
         return True
     home, name = home_of(value), plain_name(value)
     if home == "builtins":
@@ -450,25 +456,19 @@ def hides_errors(classes: tuple) -> bool:
     return "__getattr__" in names and (computed or "__getattribute__" in names)
 
 
-def is_made(frame) -> bool:
-    """Is the text of this code made by a library, as that of a namedtuple, or of a dataclass of the user's?
-
-    Such code has a known name, knows no function that tells a size from a number, and catches nothing.
-    """
-    code, home = frame.f_code, frame.f_globals.get("__name__", "")
-    file = getattr(sys.modules.get(home), "__file__", "") or ""
-    if (file and not is_users(file)) or (home.startswith("namedtuple_") and not frame.f_builtins):
-        return True
-    if code.co_name not in MADE or code.co_exceptiontable:
+def is_of_library(frame) -> bool:
+    """Is this a compiled text that a dataclass or a namedtuple of a library has as a method?"""
+    code = frame.f_code
+    if code.co_filename != "<string>" or not code.co_argcount:
         return False
-    held = [loaded(i, frame.f_globals, frame.f_locals) for i in instructions_of(code) if i.opname in LOADED]
-    of_dataclass = (NotImplemented, hash, object)
-    return all(any(x is y for y in of_dataclass) or home_of(x) == "dataclasses" or allowed(x) for x in held)
+    classes = classes_of(frame.f_locals.get(code.co_varnames[0]))
+    held = [part for c in classes if home_of(c) in KNOWN and not is_forged(c) for part in vars(c).values()]
+    return any(code is getattr(inspect.unwrap(part), "__code__", None) for part in held if callable(part))
 
 
 def ends_exception(frame) -> bool:
     """Does a `with` of this frame wait for what __exit__() returns about an exception?"""
-    if frame is None or not is_users(frame.f_code.co_filename):
+    if frame is None or not is_users(frame.f_code, frame.f_globals):
         return False
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "WITH_EXCEPT_START"
 
@@ -500,15 +500,17 @@ def only_readable(reading) -> Iterator[None]:
 
     def look(frame, event, arg):
         code = frame.f_code
-        if code.co_filename == "<string>" and is_made(frame):
+        if frame.f_back is None:  # Numba shows the calls of its own functions as frames without globals
             return
         if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
-        if event == "return" and is_users(code.co_filename):
+        if not is_users(code, frame.f_globals) or is_of_library(frame):
+            return
+        if event == "return":
             if arg is None and is_left_by_error(frame):
                 reading.left.append(f"{code.co_name}(){line(frame)}")
             return note_names(frame.f_locals)
-        if event != "call" or not is_users(code.co_filename):
+        if event != "call":
             return
         local = frame.f_locals
         held = [x for x in local.values() if not isinstance(x, Tensor | int | float | str | None)]
@@ -517,15 +519,25 @@ def only_readable(reading) -> Iterator[None]:
             seen[key] = held  # which are alive, so no other object gets the id of one
             check_code(code, frame.f_globals, local, reading, {*shared(frame)})
 
+    with watching(look, sys.setprofile, sys.getprofile()):
+        yield
+
+
+@contextmanager
+def watching(look: Callable, install: Callable, before: Callable | None) -> Iterator[None]:
+    """Inside, look() sees the calls of this thread: install is sys.setprofile or sys.settrace, before its function.
+
+    Numba calls a million functions for a kernel; to look at each takes longer than to compile.
+    """
+    thread = threading.get_ident()
+
     def watch(function: Callable | None) -> None:
         if threading.get_ident() == thread:
-            sys.setprofile(function)
+            install(function)
 
-    before, thread = sys.getprofile(), threading.get_ident()
-    sys.setprofile(look)
+    install(look)
     try:
-        # Numba calls a million functions for a kernel; to look at each takes longer than to compile
         with around_compilations(lambda: watch(None), lambda: watch(look)):
             yield
     finally:
-        sys.setprofile(before)
+        install(before)

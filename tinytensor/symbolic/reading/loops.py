@@ -27,7 +27,6 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
-from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, ASKS_AFTERWARDS, MUTATORS, TYPES, changed_names, snapshot
 from tinytensor.symbolic.reading.sizes import (
     MANY,
@@ -172,7 +171,7 @@ def range_type(plain):
     return Range
 
 
-RUNNING = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
+RUNNING = "ops", "symbolic/reading/language.py"  # code that runs through the items of a list
 
 
 class Items(Sequence):
@@ -232,7 +231,7 @@ class Items(Sequence):
         return self.all().shape[0] != 0
 
     def __iter__(self):
-        if sys._getframe(1).f_globals["__name__"].startswith(RUNNING):  # stack() and cat() take all items as one
+        if is_code_of(sys._getframe(1), *RUNNING):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
         return range_of(self).loop(sys._getframe(1))
 
@@ -588,7 +587,7 @@ class Loop(Steps):
         self.reading.counted |= made
         frame = self.frame
         while made and not is_code_of(frame, "symbolic/reading/program.py"):
-            if is_users(frame.f_code.co_filename) and not TYPES.isdisjoint(frame.f_code.co_names):
+            if is_users(frame.f_code, frame.f_globals) and not TYPES.isdisjoint(frame.f_code.co_names):
                 self.reading.refuse(ASKS_AFTERWARDS)
             frame = frame.f_back
 

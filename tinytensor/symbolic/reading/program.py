@@ -12,11 +12,11 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.prove.advice import describe_line
+from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, is_users
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
@@ -116,7 +116,7 @@ def _problems(reading: Reading, written: list[str], failure: Exception | None) -
 
 def _line_of(error: Exception) -> str:
     """The line of the user's own code at which an error came up, in words."""
-    lines = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
     return f" ({describe_line(lines[-1].filename, lines[-1].lineno, lines[-1].name)})" if lines else ""
 
 

@@ -32,9 +32,16 @@ HINTS = tuple(map(Integer, HINTS))  # large, since nothing runs so often; N > 15
 MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
 
 
-def is_users(file: str) -> bool:
-    """Is this a file of the user's own code?"""
-    return advice.is_own(file) and "site-packages" not in file
+def is_users(code: types.CodeType, module: dict) -> bool:
+    """Is this the user's own code? module: its globals.
+
+    A text may be compiled with the name of any file, but only a library's module has the globals of its code.
+    """
+    if advice.is_own(code.co_filename) and "site-packages" not in code.co_filename:
+        return True
+    name = module.get("__name__")
+    home = sys.modules.get("_collections_abc" if name == "collections.abc" else name)
+    return getattr(home, "__dict__", None) is not module
 
 
 # a module may set its __name__, so frames are told apart by the files of their code
@@ -44,14 +51,15 @@ LIBRARY = abc.ABCMeta.__instancecheck__.__code__.co_filename, collections.__file
 def asked_by_user(through: Collection[str] = LIBRARY) -> bool:
     """Does the user's code call the function that calls this one, or a function of these files around that?"""
     frame = sys._getframe(2)
-    while frame.f_code.co_filename in through:
+    while frame.f_code.co_filename in through and not is_users(frame.f_code, frame.f_globals):
         frame = frame.f_back
-    return is_users(frame.f_code.co_filename)
+    return is_users(frame.f_code, frame.f_globals)
 
 
-def is_code_of(frame: types.FrameType, file: str) -> bool:
-    """Is the code of a frame in this file of tinytensor?"""
-    return Path(frame.f_code.co_filename) == advice.PACKAGE / file
+def is_code_of(frame: types.FrameType, *files: str) -> bool:
+    """Is the code of a frame in one of these files or folders of tinytensor?"""
+    path, forged = Path(frame.f_code.co_filename), is_users(frame.f_code, frame.f_globals)
+    return not forged and any(path.is_relative_to(advice.PACKAGE / file) for file in files)
 
 
 def where() -> str:
@@ -254,7 +262,8 @@ class Reading:
         """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""
         if self.over:
             return
-        if is_users(sys._getframe(2).f_code.co_filename):
+        caller = sys._getframe(2)
+        if is_users(caller.f_code, caller.f_globals):
             self.refuse("a size has no text")
         self.texts = self.texts or where()
 
