@@ -224,6 +224,11 @@ class Config:
     n: int = 0
 
 
+class Half:
+    def __init__(self, number):
+        self.factor = number * 0.5
+
+
 def function():
     pass
 
@@ -856,7 +861,7 @@ class Loops:
         h, acts, config = zero(), {"tanh": tt.tanh}, Config(3)
         half, points = functools.partial(operator.mul, 0.5), np.array([1.0, 2.0])
         for t in range(len(x)):
-            h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Level.A.value
+            h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Config(3).n * Level.A.value * Half(t).factor
         return h
 
     def a_list_afterwards(x):
@@ -1125,6 +1130,7 @@ TRICKS = {
         lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))),
     "loop: rows += [1.0] in a helper": counting(list, more, len),
     "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
+    "loop: __init__() of a dataclass": counting(Config, lambda config: config.__init__(config.n + 1), lambda c: c.n),
     "loop: settings of NumPy": counting(lambda: None, lambda _: np.setbufsize(np.getbufsize() + 16), lambda _: 200),
     "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),

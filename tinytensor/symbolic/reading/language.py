@@ -60,7 +60,7 @@ REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize",
 REFLECTION |= {"format", "format_map", "overload"}  # "{0.__doc__}".format(N)
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
-DUNDERS = {"__init__", "__len__", "__call__", "__matmul__", "__setitem__"}
+DUNDERS = {"__init__", "__post_init__", "__len__", "__call__", "__matmul__", "__setitem__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction, type(NotImplemented)
 OF_TEXTS = tuple.__new__, object, dataclasses._HAS_DEFAULT_FACTORY  # which namedtuples and dataclasses use
@@ -169,7 +169,8 @@ def _in_a_loop(code: types.CodeType) -> Iterator[str]:
         same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
         if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
             yield ASKS
-        if i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS):
+        creates = i.opname == "STORE_ATTR" and code.co_name == "__init__"  # the loop compares all other objects
+        if (i.opname in STORES and not creates) or (i.opname.startswith("LOAD_") and name in MUTATORS):
             yield f"{code.co_name}() changes an object in a step of a loop ({i.opname.lower()} {name})"
 
 
