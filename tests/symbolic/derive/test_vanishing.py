@@ -49,10 +49,11 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
 OF_THREE = sum(KroneckerDelta(p, number) for number in (1, 2, 3))
-BY_CASES = [  # of an index, or of steps
+BY_CASES = [  # of an index, of steps, or of the factors of a denominator in a sum
     (theta(a - 2) * theta(1 - a), {"tie"}),
     (theta(a - 2) * theta(1 - a) + same(b), {"tie", "equality"}),
     (theta(2 * a + 2 * b - 4) * theta(1 - a - b), {"tie"}),
+    (total((1 - 2 / (y[j] ** 2 + 1)) ** -1 / c**3 - 2 / (y[j] ** 2 - 1) / c**3 - c**-3, j), {"denominator"}),
     (OF_THREE - 1 + KroneckerDelta(p, 2) * ((a**2 - b**2) / (a - b) - a - b), {"denominator"}),
 ]
 UNCONDITIONAL = [

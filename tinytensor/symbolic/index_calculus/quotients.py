@@ -226,7 +226,7 @@ class Fractions:
             powers = max(waiting)
             remainder = waiting.pop(powers)
             for k, divisor in enumerate(divisors):
-                if powers[k]:
+                if powers[k] and remainder:
                     (quotient,), remainder = remainder.div([divisor])
                     if quotient:
                         fewer = (*powers[:k], powers[k] - 1, *powers[k + 1 :])
