@@ -122,7 +122,7 @@ for _name, _dtype in zip(
 def to_type(x: Tensor, dtype=None, non_blocking: bool = False) -> Tensor | str:
     """x in another dtype, or x itself if it has that dtype; without a dtype, PyTorch's name of x's tensor type."""
     if dtype is None:
-        return next(name for name, of in TENSOR_TYPES.items() if of == x.dtype)
+        return next((name for name, of in TENSOR_TYPES.items() if of == x.dtype), str(x.dtype))
     return to(x, dtype=dtype)
 
 

@@ -116,6 +116,10 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "dtype of an array": (lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT, "asks for numpy"),
     "is_floating_point": (lambda x: x.is_floating_point() and x[0] == WRONG_AT, "asks for is_floating_point"),
     "result type": (lambda x: tt.result_type(x, x) == tt.float64 and x[0] == WRONG_AT, "asks for result_type"),
+    "the type of a tensor": (
+        lambda x: isinstance(x, tt.FloatTensor) and x[0] == WRONG_AT,
+        "asks for __instancecheck__",
+    ),
     "a caught error of float()": (is_float, "asks for item"),
     "a caught error of a cast": (becomes_double, "catches TypeError, which floats need not raise"),
     "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
@@ -165,6 +169,10 @@ ARRAYS = {  # questions in an operation's forward, which gets arrays
     "class in a loop": lambda x: any(type(v) is np.float64 for v in x.reshape(-1)),
     "bytes": lambda x: x.tobytes()[:3] == b"abc",
     "result_type": lambda x: np.issubdtype(np.result_type(x), np.floating),
+    "a method that only floats have": lambda x: ends(lambda: x.reshape(-1)[0].is_integer()),
+    "an operator that only floats have": lambda x: ends(lambda: x.reshape(-1)[0] * 1j),
+    "a function of floats": lambda x: ends(lambda: divmod(x.reshape(-1)[0], 1.0)),
+    "identity": lambda x: x.reshape(-1)[0] is not x.reshape(-1)[0],
     "can_cast": lambda x: np.can_cast(x, np.float64),
     "isreal": lambda x: np.isrealobj(x),
     "a function of another name": lambda x: smallest_type(x).kind == "f",
@@ -172,6 +180,14 @@ ARRAYS = {  # questions in an operation's forward, which gets arrays
     "an array in a list": lambda x: first_is_double([x]),
     "an array in an object": lambda x: Holding(x).is_double(),
 }
+
+
+def ends(call):
+    try:
+        call()
+    except (TypeError, AttributeError):
+        return False
+    return True
 
 
 def is_double(x):
@@ -208,18 +224,26 @@ def test_question_to_arrays_is_not_proved(what):
             return 2 * g * x
 
     proof = prove(Square, (3,))
-    assert proof.verdict == "undecided" and "of exact numbers (test_questions.py, line" in repr(proof), proof
+    assert proof.verdict == "undecided" and "(test_questions.py, line" in repr(proof), proof
 
 
-def test_kernel_that_hashes_is_not_proved():
-    value_of = hash
+def by_identity(x):
+    if x is -1 * -x and x == 7:  # which one formula is, is for Numba whether two floats are equal
+        return x * x * x
+    return x * x
 
+
+def hashing(value_of):
+    return lambda x: x * x * x if value_of(x) == 7 else x * x
+
+
+@pytest.mark.parametrize("formula", [by_identity, hashing(hash)])
+def test_kernel_that_asks_is_not_proved(formula):
     @tt.op
     class Square:
         r"y = x^2"
 
-        def kernel(x):
-            return x * x * x if value_of(x) == 7 else x * x
+        kernel = formula
 
         def grad_x(g, x):
             return 2 * g * x
@@ -270,13 +294,24 @@ class Cube:
         return 3 * g * x**2
 
 
+def with_a_class(x):
+    class Half:
+        """Made at each call."""
+
+        of = x / 2
+
+    return Half.of * x
+
+
 HONEST = {
+    "a class": with_a_class,
     "a table of the first call": Cached(),
     "arrays": Cube,
     "attributes by name": lambda x: x.T * 2 if hasattr(x, "shape") else x,
     "nothing": square(lambda x: False),
     "a dtype that is handed on": with_dtype,
     "a compared number": lambda x: x * 2 if x.max().item() > 0.5 else x,
+    "a number that is compared with it": lambda x, least=0.5: x * 2 if least < x.max().item() else x,
     "a truth value": lambda x: x * 2 if x[0] > 0 else x * 3,
     "the type of a tensor": lambda x: x * 2 if isinstance(x, tt.Tensor) else x,
     "sizes": lambda x: x.reshape(*x.shape, 1) / len(x),

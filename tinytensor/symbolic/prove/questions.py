@@ -10,6 +10,7 @@ modules fill a cache then.
 """
 
 import dis
+import inspect
 import itertools
 import sys
 import traceback
@@ -29,12 +30,15 @@ from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_lin
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
     LOADED,
+    NUMBERS,
     REFLECTION,
     allowed,
     changed_names,
     instructions_of,
+    is_first_call,
     is_of_library,
     loaded,
+    plain_name,
     snapshot,
     watching,
 )
@@ -43,7 +47,7 @@ from tinytensor.symbolic.reading.sizes import is_users
 LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
 LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __float__ __int__ __index__ __hash__"
 TEXT = "__repr__ __str__ __format__ _repr_html_"
-TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type"
+TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type __instancecheck__"
 ASKED = {*LEAVING.split(), *TEXT.split(), *TYPE.split()}
 PRIVATE = {"_data", "_values", "f_back", "tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # by which a proof would show
 OF_EXACT = "shape ndim size T reshape sum mean prod max min any all transpose ravel flatten squeeze copy fill dot "
@@ -56,9 +60,12 @@ HIDING = {  # what NumPy may answer otherwise for exact numbers than for floats
 }
 HIDDEN = [getattr(np, name) for name in HIDING if hasattr(np, name)]
 HIDDEN += [type, isinstance, memoryview, bytes, float, int, bool, complex, format, str, repr]
+OF_CLASS = {"__name__", "__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
 NAN = {"isnan", "isinf", "isfinite", "isreal", "isposinf", "isneginf"}
+COMPUTED = NUMBERS | Exact | np.ndarray
 FINITE = "every number that the code asks for NaN and infinity is finite"
-METHODS = "core/tensor_values.py core/dtype_objects.py ops/argument_errors.py ops/methods.py symbolic/exact/scalars.py"
+METHODS = "core/tensor_values.py core/dtype_objects.py ops/argument_errors.py ops/methods.py ops/constructors.py "
+METHODS += "symbolic/exact/scalars.py"
 BETWEEN = {str(PACKAGE / file) for file in METHODS.split()}  # where questions pass
 
 
@@ -70,9 +77,10 @@ class Questions:
         self.conditions: dict[str, None] = {}
         self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
         self.of_arrays: set[int] = set()  # the ids of codes in `seen` that get exact scalars, or arrays of them
-        self.read_with: dict[tuple, list] = {}  # the objects that a code that was read gets, by the code and their ids
+        self.read_with: dict[tuple, tuple] = {}  # by a code that was read, and the ids of the objects that it got
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
         self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
+        self.changed: dict[str, str] = {}  # the inputs that a run has changed, which were restored
 
     def after_first_call(self) -> None:
         """The state from here on is that of the proof: what a first call has filled is a condition."""
@@ -82,8 +90,12 @@ class Questions:
 
     def answers(self) -> list[str]:
         """Why nothing is proved: a sentence for each question, and for state that has changed."""
-        state = [f"{name} {how}: another call would differ" for name, how in changed_names(self.outside).items()]
-        return [*self.notes, *self.handed.values(), *state]
+        return [*self.notes, *self.handed.values(), *self.changes()]
+
+    def changes(self) -> list[str]:
+        """A sentence for all state that has changed."""
+        names = self.changed | changed_names(self.outside)
+        return [f"{name} {how}: another call would differ" for name, how in names.items()]
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -101,12 +113,8 @@ class Questions:
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
         if users:
-            plain = Tensor | Exact | np.ndarray | int | float | str | None
-            held = {name: x for name, x in frame.f_locals.items() if not isinstance(x, plain)}
-            key = code, *map(id, held.values())
-            if key not in self.read_with:
-                self.read_with[key] = [*held.values()]  # which are alive, so no other object gets the id of one
-                self.read(frame, held)
+            if is_first_call(self.read_with, frame, COMPUTED):
+                self.read(frame)
             self.look_for_arrays(frame)
             frame.f_trace_lines = False
             return self.catch
@@ -134,9 +142,14 @@ class Questions:
         """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
         if event == "exception" and not issubclass(arg[0], StopIteration | GeneratorExit):
             *_, (raised_in, _) = traceback.walk_tb(arg[2])
-            if not is_own(raised_in.f_code.co_filename):
+            if not is_own(raised_in.f_code.co_filename) or (raised_in is frame and self.lacks(frame, arg[0])):
                 self.note(f"catches {arg[0].__name__}, which floats need not raise", line(frame))
         return self.catch
+
+    def lacks(self, frame: types.FrameType, error: type) -> bool:
+        """Does an error say what exact scalars, which this code gets, have not, as is_integer() or divmod()?"""
+        raised = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RAISE")
+        return id(frame.f_code) in self.of_arrays and issubclass(error, TypeError | AttributeError) and not raised
 
     def note(self, what: str, where: str) -> None:
         self.notes[f"the function {what}{where}; for floats this may be otherwise: leave it out"] = None
@@ -158,21 +171,24 @@ class Questions:
         else:
             self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
 
-    def read(self, frame: types.FrameType, held: dict[str, object]) -> None:
+    def read(self, frame: types.FrameType) -> None:
         """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
         code, names = frame.f_code, {*frame.f_code.co_names}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
-        for name in names & (PRIVATE | REFLECTION) | {n for n in names - DUNDERS if n.startswith("__")}:
+        known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
+        for name in names & (PRIVATE | REFLECTION) | {n for n in names - known if n.startswith("__")}:
             self.note(f"uses {name}", where)
         if NAN & names:
             self.conditions[FINITE] = None
         for i in instructions_of(code):
-            if i.opname == "LOAD_FAST" and not allowed(held.get(i.argval), names, started=True):
+            if i.opname == "LOAD_FAST" and not allowed(frame.f_locals.get(i.argval), names, started=True):
                 self.note(f"uses {i.argval}", where)
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
             if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
                 value = loaded(i, frame.f_globals, frame.f_locals)
+                if plain_name(value) in NAN:
+                    self.conditions[FINITE] = None
                 known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
                 if not known and not allowed(value, names):
                     self.note(f"uses {i.argval}", where)
@@ -182,9 +198,9 @@ class Questions:
     def look_for_arrays(self, frame: types.FrameType) -> None:
         """Look at code that gets exact scalars or arrays, or is called by such code, which may hand them on unseen."""
         code = frame.f_code
-        if id(code) in self.of_arrays or not frame.f_builtins:
-            return  # a lifted kernel has no builtins: its names have meanings of their own
-        handed = frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays
+        if id(code) in self.of_arrays:
+            return
+        handed = not frame.f_builtins or (frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays)
         if handed or any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
             self.of_arrays.add(id(code))
             self.read_array_code(frame, code)
@@ -192,11 +208,14 @@ class Questions:
     def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
-        for i in instructions_of(code):
+        for before, i in itertools.pairwise([None, *instructions_of(code)]):
+            if i.opname == "IS_OP" and before.opname != "LOAD_CONST":
+                self.note("asks by `is` which number one is", where)
             named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
             if i.opname in LOADED:
                 value = loaded(i, frame.f_globals, frame.f_locals)
                 named = any(value is function for function in HIDDEN)
+            named &= bool(frame.f_builtins)  # of a lifted kernel, which has none, the names have meanings of their own
             if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
                 self.note(f"asks for {i.argval} of exact numbers", where)
             if isinstance(i.argval, types.CodeType):
@@ -230,7 +249,7 @@ def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
 def _is_compared(frame: types.FrameType) -> bool:
     """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
     following, after, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
-    if following.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
+    if following.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL", "COMPARE_OP")):
         return True
     value = following.argval if isinstance(following.argval, int | float) else None
     if following.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
@@ -254,6 +273,12 @@ _questions: ContextVar[Questions | None] = ContextVar("questions", default=None)
 def questions_of(outside: dict[str, object]) -> AbstractContextManager[Questions]:
     """Inside, `watched` notes the questions of a function; outside: the objects whose state must stay as it is."""
     return replaced(_questions, Questions(outside))
+
+
+def note_change(name: str) -> None:
+    """A run has changed this input."""
+    if (questions := _questions.get()) is not None:
+        questions.changed[name] = "changed"
 
 
 def watched() -> AbstractContextManager[None]:

@@ -64,6 +64,7 @@ DUNDERS = {"__init__", "__post_init__", "__len__", "__call__", "__matmul__", "__
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction, type(NotImplemented)
 OF_TEXTS = tuple.__new__, object, dataclasses._HAS_DEFAULT_FACTORY  # which namedtuples and dataclasses use
+NUMBERS = Tensor | int | float | str | None  # which a code may get anew in each call
 
 
 def check_code(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> None:
@@ -484,6 +485,13 @@ def is_left_by_error(frame) -> bool:
     return not regular and frame.f_code.co_name not in ("__next__", "__getitem__")
 
 
+def is_first_call(seen: dict, frame, plain, *circumstances) -> bool:
+    """Is a code called with these objects, but for plain ones, for the first time?"""
+    held = [x for x in frame.f_locals.values() if not isinstance(x, plain)]
+    key = frame.f_code, *circumstances, *map(id, held)
+    return key not in seen and bool(seen.setdefault(key, (held,)))  # which are alive, so no other gets the id of one
+
+
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
     """Inside, each function of the user's is looked at when it is called with objects first, and in a loop.
@@ -513,12 +521,8 @@ def only_readable(reading) -> Iterator[None]:
             return note_names(frame.f_locals)
         if event != "call":
             return
-        local = frame.f_locals
-        held = [x for x in local.values() if not isinstance(x, Tensor | int | float | str | None)]
-        key = code, bool(reading.open_loops), reading.counted, *map(id, held)
-        if key not in seen:
-            seen[key] = held  # which are alive, so no other object gets the id of one
-            check_code(code, frame.f_globals, local, reading, {*shared(frame)})
+        if is_first_call(seen, frame, NUMBERS, bool(reading.open_loops), reading.counted):
+            check_code(code, frame.f_globals, frame.f_locals, reading, {*shared(frame)})
 
     with watching(look, sys.setprofile, sys.getprofile()):
         yield
