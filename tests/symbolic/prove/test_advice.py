@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,7 +114,13 @@ ENDS = {  # what is proved, on which shapes: what came, by what, in which line, 
         "None, by forgets_to_return (test_advice.py, line N: def forgets_to_return(x):)",
         "does it have a `return`?",
     ),
-    "a dict": (lambda x: {"loss": x.exp()}, [(3,)], "a dict", "return a tensor, or a tuple of tensors"),
+    "an object": (
+        lambda x: {"loss": SimpleNamespace(of=x.exp())},
+        [(3,)],
+        "a SimpleNamespace",
+        "return tensors, in tuples, lists or dicts",
+    ),
+    "an object beside a tensor": (lambda x: (x.exp(), {x}), [(3,)], "a set", "return tensors"),
     "a number": (lambda x: 3.0, [(3,)], "a float", "leave .item(), .tolist(), .numpy() and float() out"),
     "an operation of ours": (tt.argmax, [(3,)], "a tensor of dtype int64 and shape ()", "whole numbers"),
 }

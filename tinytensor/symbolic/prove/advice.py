@@ -91,18 +91,19 @@ WHOLE = (
     "whole numbers and truth values have no derivative; return values that are computed before them, x.max() and not "
     "x.argmax(), softmax and not one_hot"
 )
+SEEN = Tensor, Exact, np.ndarray, np.generic, int, float, str, type(None)  # what holds no further tensor
 OFF_TAPE = "it was taken off the tape; leave detach(), .data and no_grad() out of the computation"
 
 
 def results_of(fn: Callable, args: list) -> list[Tensor]:
     """The tensors that a function returns and that its inputs have a gradient of; ValueError if there is none."""
-    returned = fn(*args)
-    returned = returned if isinstance(returned, tuple | list) else (returned,)
+    returned = [*_values_in(fn(*args))]
     results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
-    if results:
+    unseen = [y for y in returned if not isinstance(y, SEEN)]
+    if results and not unseen:
         return results
-    came = " and ".join(map(_describe, returned)) or "an empty tuple"
-    advice = _advice(returned[0] if returned else None)
+    came = " and ".join(map(_describe, unseen or returned)) or "an empty tuple"
+    advice = _advice((unseen or returned or [None])[0])
     where = _last_end(fn, args, advice)
     raise ValueError(
         f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
@@ -110,12 +111,23 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
     )
 
 
+def _values_in(returned) -> Iterator:
+    """What a function returns, out of tuples, lists and dicts."""
+    if isinstance(returned, dict):
+        returned = [*returned.values()]
+    if isinstance(returned, tuple | list):
+        for value in returned:
+            yield from _values_in(value)
+    else:
+        yield returned
+
+
 def _advice(y) -> str:
     """What to do about a value without a gradient."""
     if y is None:
         return "does it have a `return`?"
-    if isinstance(y, dict):
-        return "return a tensor, or a tuple of tensors"
+    if not isinstance(y, SEEN):
+        return "return tensors, in tuples, lists or dicts: no other objects are looked into"
     if not isinstance(y, Tensor):
         return "return a tensor; leave .item(), .tolist(), .numpy() and float() out"
     if y.dtype.kind in "iub":
