@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
+from tinytensor.core.op import OPS
 from tinytensor.symbolic.derive.conditions import VALUES
 from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.symbolic.index_calculus.signs import Signs
-from tinytensor.symbolic.prove.passes import OpCall, Pass
+from tinytensor.symbolic.prove.passes import Pass
 from tinytensor.symbolic.prove.proof import join_words
 
 SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
@@ -58,12 +59,15 @@ def comparisons(run: Pass) -> Comparisons:
             readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.forward.names.keys()}
             result.formulas.setdefault(label, {})[expr] = str(expr.xreplace(readable))
     for call in run.forward.calls:
-        if _is_cut_at_zero(call, result.formulas.get(call.label, {})):
-            # the operation compared an inner formula with 0, which has no name of its own
-            del result.formulas[call.label]
+        if call.op is OPS["linear_relu"]:  # it compares a sum with 0, which has no name of its own
+            label, sums = f"{call.label} before max(0, .)", OPS["linear"](*call.args)._data
+            formulas, result.signs[label] = result.formulas.pop(call.label, {}), np.full(sums.shape, "-")
+            for index in np.ndindex(sums.shape):
+                expr = Symbolic.of(sums[index]).expr
+                formulas = {f: text for f, text in formulas.items() if f not in (expr, -expr)}
+                result.signs[label][index] = "-" if Symbolic.of(call.result[index]).expr == 0 else "+"
             result.signs.pop(call.label, None)
-            signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in call.result.flat]
-            result.signs[f"{call.label} before max(0, .)"] = np.array(signs).reshape(call.result.shape)
+            result.formulas |= {call.label: formulas} if formulas else {}
     return result
 
 
@@ -95,17 +99,6 @@ def domain(run: Pass) -> list[str]:
     known = Signs({symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()})
     needed = {key for key, term in run.needed if not known.meets(key, term)}
     return [words for key, words in VALUES.items() if key in needed]
-
-
-def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:
-    """Is each entry of the result max(0, z)? Then it is z, and z was found positive, or 0, and -z was."""
-    if not positive:
-        return False
-    passed = set(call.formulas.values())
-    cut = positive.keys() - passed
-    zeros = sum(Symbolic.of(value).expr == 0 for value in call.result.flat)
-    all_compared = passed <= positive.keys() and len(cut) <= zeros and bool(cut) == bool(zeros)
-    return all_compared and len(call.formulas) + zeros == call.result.size
 
 
 def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | None]:
