@@ -174,6 +174,7 @@ class Questions:
     def read(self, frame: types.FrameType) -> None:
         """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
         code, names = frame.f_code, {*frame.f_code.co_names}
+        held = {n: x for n, x in frame.f_locals.items() if not isinstance(x, COMPUTED)}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
         for name in names & (PRIVATE | REFLECTION) | {n for n in names - known if n.startswith("__")}:
@@ -181,7 +182,7 @@ class Questions:
         if NAN & names:
             self.conditions[FINITE] = None
         for i in instructions_of(code):
-            if i.opname == "LOAD_FAST" and not allowed(frame.f_locals.get(i.argval), names, started=True):
+            if i.opname == "LOAD_FAST" and not allowed(held.get(i.argval), names, started=True):
                 self.note(f"uses {i.argval}", where)
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
