@@ -95,6 +95,8 @@ class Function(_SingleLevelFunction):
 class Module:
     """A module with one parameter and one buffer."""
 
+    training = True
+
     def __init__(self):
         self._parameters, self._buffers = {}, {}
 

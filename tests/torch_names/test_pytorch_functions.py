@@ -369,6 +369,7 @@ def test_a_module_of_pytorch(torch):
     w = module.w
     result = prove(module, (2,))
     assert result and result.size == "x (2,), w (2,)" and module.w is w
+    assert result.where == ("k is as passed in", "Scaled is in training mode")
     result = prove(Scaled(1), (2,))
     assert result.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(result)
 

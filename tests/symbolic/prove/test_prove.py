@@ -213,6 +213,19 @@ def test_inexact_constant_stays_a_number(monkeypatch):
     monkeypatch.setattr(tt.OPS["erf"], "_saved_values", {})
     assert prove(tt.erf, (2,)).verdict == "undecided"
 
+    class Counting(tt.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", tt.zeros(()))
+
+        def forward(self, x):
+            self.n.add_(1)
+            return x.erf() * self.n
+
+    assert prove(Counting(), (2,)).verdict == "undecided"  # not refuted by a run with another n
+    through = prove(lambda x: x.erf() + 3 * (x - x.detach()), (2,), constant=["b of sub"])
+    assert through.verdict == "undecided"  # x - x.detach() is 0, and its gradient any number
+
 
 def test_floats_that_require_grad_are_the_sample_point():
     x = tt.tensor([[0.5, -1.0], [-2.0, 3.0]], requires_grad=True)
@@ -227,6 +240,65 @@ def test_positions_of_maxima_are_named():
         "x[0, 1] is larger than x[0, 0], x[0, 2]",
         "x[1, 0] is larger than x[1, 1], x[1, 2]",
     )
+
+
+class Scaled(tt.nn.Module):
+    """Its parameter has the name of its input, and its buffer requires a gradient."""
+
+    name = 3
+
+    def __init__(self):
+        super().__init__()
+        self.x = tt.nn.Parameter(tt.ones(2))
+        self.register_buffer("b", tt.ones(2, requires_grad=True))
+
+    def forward(self, x):
+        return x * self.x * self.b
+
+
+NAMES = {
+    "a parameter with the name of an input": (Scaled(), [(2,)], "Scaled at input0 x (2,), x (2,), b (2,)"),
+    "an input with a name that others get": (lambda input1, *rest: input1 * rest[0], [(2,), (2,)], ""),
+    "an input with the name of an operation": (
+        lambda mul, y: F.relu(mul).sum() + F.relu(mul.sum() * y),
+        [(2,), (3,)],
+        "signs of mul#1: [+ - +]",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NAMES)
+def test_equal_names_are_told_apart(what):
+    fn, inputs, words = NAMES[what]
+    proof = prove(fn, *inputs)
+    assert proof and words in repr(proof)
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_constants_that_a_function_changes_are_restored(size):
+    """What it changes beside its inputs is undecided, and no difference between exact numbers and floats."""
+    held, count = tt.ones(2), tt.tensor(1)
+    for fn, *constants in (
+        (lambda x, c: x * c.add_(1), held),
+        (lambda x, c: x * c.add_(1), count),
+        (lambda x, c=held: x * c.add_(1),),
+    ):
+        proof = prove(fn, (2,), *constants, size=size)
+        assert proof.verdict == "undecided" and "changed: another call would differ" in repr(proof)
+        assert not constants or constants[0].flatten()[0] == 1
+
+
+def test_parameters_that_a_module_changes_are_restored():
+    layer = tt.nn.Linear(2, 1)
+    before = layer.weight.tolist()
+
+    def forward(x):
+        layer.weight.data.mul_(2)
+        return type(layer).forward(layer, x)
+
+    layer.forward = forward
+    assert not prove(layer, (2, 2))
+    assert layer.weight.tolist() == before
 
 
 # ------------------------------------------------------------------------------------------------------ it refutes

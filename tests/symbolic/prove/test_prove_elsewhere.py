@@ -14,6 +14,8 @@ from tinytensor.symbolic import assert_gradient, numbers, prove, symbols
 from tinytensor.symbolic.exact import scalars
 from tinytensor.symbolic.prove import passes, probing, prover
 
+not_a_number = tt.isnan
+
 
 def right_if(condition):
     """x^2 with its slope where the condition holds, else with a wrong one."""
@@ -51,7 +53,42 @@ def right_for_few_calls(x, calls=[]):  # noqa: B006  (the list is its state)
     return x * x if len(calls) < 12 else x.detach() * x
 
 
+class CountsWalks(tt.autograd.Function):
+    """x^2, whose rule is right in the first backward() over a tape."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.walks = []
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.walks.append(1)
+        return (1 + len(ctx.walks)) * g * ctx.saved_tensors[0]
+
+
+def through_memory(x, a, b):
+    a.copy_(x.detach())
+    return x * b
+
+
+def right_for_few_calls_with(x):
+    x.calls = getattr(x, "calls", 0) + 1
+    return x * x if x.calls < 1000 else x.detach() * x
+
+
+wrong_square = square(lambda g, x: g)
+ONES = tt.ones(3)
 WRONG = {
+    "in a tuple in the result": (lambda x: (x.exp(), (wrong_square(x),)), (3,)),
+    "in a dict": (lambda x: {"first": x.exp(), "second": [wrong_square(x)]}, (3,)),
+    "if the inputs are results": (square(lambda g, x: (2 if x.is_leaf else 3) * g * x), (3,)),
+    "if the inputs have gradients": (square(lambda g, x: (2 if x.grad is None else 3) * g * x), (3,)),
+    "in a second walk over the tape": (CountsWalks.apply, (3,)),
+    "by a change of the gradient that arrives": (square(lambda g, x: g.mul_(2).mul_(x)), (3,)),
+    "after some calls with one tensor": (right_for_few_calls_with, (3,)),
+    "through the memory of a constant": (through_memory, (3,), ONES, ONES),
     "at zero": (right_if(lambda x: x != 0), (3,)),
     "at zero, by truth values": (right_if(lambda x: x.bool()), (3,)),
     "near zero": (right_if(lambda x: ~tt.isclose(x, x * 0)), (3,)),
@@ -118,6 +155,11 @@ AT_REAL_SIZE = [
     "for a second derivative",
     "data that is changed",
     "a difference of two kinks",
+    *[
+        what
+        for what in WRONG
+        if what.startswith(("in a tuple", "in a dict", "if the inputs", "by a change", "through"))
+    ],
 ]
 
 
@@ -180,7 +222,21 @@ def test_a_function_is_called_a_few_times(capsys):
 # ------------------------------------------------------------------------------------------------ the verdict's line
 
 
+HALVES = tt.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=tt.float64)
+
+
+def branches_before_a_relu(x, y):
+    small = bool(y[0] * 0.001 < 3)
+    return F.linear(x, HALVES, relu=True) * (y[0] * y[0] if small else (y * y).detach()[0] + y[0])
+
+
 VERDICTS = {
+    "a comparison before a sum that is cut at 0": (
+        branches_before_a_relu,
+        [symbols("x", 2, witness=[-0.25, 0.5]), symbols("y", 2, witness=[-0.5, 0.25])],
+        "signs and comparisons are as below",
+    ),
+    "NaN by another name": (square(lambda g, x: g * (3 if not_a_number(x).any() else 2) * x), [(3,)], "is finite"),
     "nothing": (lambda x: x * x, [(3,)], "at this shape, for all values"),
     "no entries": (lambda x: x * x, [(0,)], "there is no entry to compare"),
     "two shapes": (lambda x, y: x * y, [(3,), (3,)], "at these shapes, for all values"),
@@ -233,6 +289,12 @@ def test_positive_denominators_are_no_condition():
 def test_sampled_verdict_has_its_conditions():
     line = repr(prove(lambda x, t: F.relu(x)[t], (3, 2), tt.tensor([0, 1]), size="real")).splitlines()[0]
     assert line.endswith(", where comparisons come out as those of the floats and t is as passed in")
+
+
+@pytest.mark.parametrize("what", ["a denominator that the formula has lost", "a logarithm of the rule alone", "an arc"])
+def test_sampled_verdict_says_where_values_exist(what):
+    fn, inputs, words = VERDICTS[what]
+    assert words in repr(prove(fn, *inputs, size="real")).splitlines()[0]
 
 
 # ------------------------------------------------------------------------- mistakes planted in the checker itself

@@ -11,6 +11,7 @@ from models.decoder import Config, Decoder
 from tests.mutants import engine
 from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with
 from tests.mutants.tally import notices
+from tests.symbolic.prove.functions import function, square
 from tinytensor import nn
 from tinytensor.core.op import OPS
 from tinytensor.symbolic import prove
@@ -101,6 +102,42 @@ def test_unknown_identities_are_undecided():
     assert proof.verdict == "undecided"
     assert "the gradients are right as floats" in repr(proof)
     assert "not proved are the gradients of x" in repr(proof)
+
+
+def staircase(x):
+    return x * x + (x * 1e8).round() / 1e8  # its quotients are 1, its slope is 0
+
+
+SCORES = tt.tensor([[0.0, -math.inf], [0.0, 0.0]])
+TWO_ROUNDINGS = function(lambda x: x * 0.3, lambda g, x: g * (3 * 0.1))
+
+
+@pytest.mark.parametrize("fn", [staircase, TWO_ROUNDINGS])
+def test_right_gradients_that_numbers_cannot_tell_are_undecided(fn):
+    assert prove(fn, (3,), size="real").verdict == "undecided"
+
+
+def test_wrong_rule_that_numbers_cannot_tell_is_refuted():
+    assert prove(lambda x: square(lambda g, x: 2 * g.mean() * x)(x).sum(), (3,), size="real").verdict == "refuted"
+
+
+RIGHT = {
+    "a mask that is added": (lambda x, mask: (x + mask).softmax(-1), (2, 2), SCORES),
+    "gradients that are compared": (square(lambda g, x: 2 * x * (g if g.max() < 20 else g * 1)), (3,)),
+    "no entries": (lambda x: x.relu(), (0,)),
+    "a gradient inside": (lambda x: x * tt.func.grad(lambda y: (y**3).sum())(x), (2,)),
+}
+
+
+@pytest.mark.parametrize("what", RIGHT)
+def test_right_functions_are_proved(what):
+    fn, *inputs = RIGHT[what]
+    assert prove(fn, *inputs, size="real")
+
+
+def test_a_gradient_inside_that_is_held_constant_is_named():
+    proof = prove(lambda x: x * tt.autograd.grad((x**3).sum(), x)[0], (2,), size="real")
+    assert proof.verdict == "undecided" and proof.held_constant
 
 
 def test_item_is_named():

@@ -270,6 +270,7 @@ class ModuleOfPyTorch:
 
     def __init__(self, module: Any):
         self.module, self.name, self.forward = module, type(module).__name__, module.forward
+        self.training = module.training
         self._parameters = {name: tensor(p.detach().numpy()) for name, p in module.named_parameters()}
         self._buffers = {name: tensor(b.detach().numpy()) for name, b in module.named_buffers()}
         self._instead = {}  # by the address of a parameter of PyTorch's: ours
@@ -280,11 +281,8 @@ class ModuleOfPyTorch:
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         return iter(self._parameters.items())
 
-    def parameters(self) -> Iterator[Tensor]:
-        return iter(self._parameters.values())
-
-    def buffers(self) -> Iterator[Tensor]:
-        return iter(self._buffers.values())
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        return iter(self._buffers.items())
 
     def __call__(self, *args):
         held = [d for m in self.module.modules() for d in (m._parameters, m._buffers)]

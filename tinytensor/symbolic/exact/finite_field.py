@@ -81,6 +81,7 @@ class Field:
         self.comparisons, self.closest = 0, math.inf  # those that witnesses decided; the smallest difference of two
         self.applied = 0  # how often a function was applied
         self.largest_argument = 1.0  # the size of the largest formula among the arguments of functions
+        self.needed: set[str] = set()  # what numbers must be for the values to exist, as in the table of functions
 
     def _prime(self) -> int:
         """A random prime of `bits` bits that is 7 modulo 8, so that 2 has a square root."""
@@ -267,6 +268,8 @@ class Residue(Exact):
     # --------------------------------------------------------------------------------------- functions
 
     def _apply(self, name: str) -> "Residue":
+        if self.number() is None:
+            field().needed.update(TABLE[name].needs)
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self)
@@ -400,6 +403,7 @@ def _quotient(a: Residue, b: Residue) -> Residue:
         return _product(a, field().number(1 / under))
     if over == -math.inf:
         raise Undecided(f"{a} / {b}: residues have no infinity except the score of a masked place")
+    field().needed.add("denominator")
     inverse = pow(b.value, -1, p)
     value = a.value * inverse % p
     r = _make(
@@ -475,9 +479,9 @@ def _constant(expr: sympy.Expr) -> Residue:
         return field().number(Fraction(int(expr.p), int(expr.q)))
     if expr is sympy.pi or (expr.is_Pow and expr.base is sympy.pi):
         exponent = 2 * (expr.exp if expr.is_Pow else 1)
-        root = _make(field().function("square root of pi", 0), 0, math.sqrt(math.pi), 1.0, 1.0)
-        if exponent == int(exponent):
-            return root._power(int(exponent))
+        if exponent == (n := int(exponent)):
+            root = field().function("square root of pi", 0)
+            return _make(pow(root, n, field().prime), 0, math.pi ** (n / 2), abs(n), 1.0)
     if expr.is_Mul or expr.is_Add:
         parts = [_constant(part) for part in expr.args]
         return math.prod(parts[1:], start=parts[0]) if expr.is_Mul else sum(parts[1:], start=parts[0])

@@ -39,13 +39,49 @@ from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
-from tinytensor.symbolic.prove.questions import watched
+from tinytensor.symbolic.prove.questions import note_change, watched
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
 Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
 Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function with its inputs as exact scalars; `run` is the function with the same random numbers each time."""
+
+    fn: Callable
+    run: Callable
+    args: dict[str, object]
+    leaves: dict[str, Tensor]
+    state: dict[str, Tensor]  # the parameters and buffers of a Module
+
+    def results(self) -> list[Tensor]:
+        """The results of a call."""
+        return results_of(self.run, [*self.args.values()])
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside is one run: the constants, the buffers and the hooks that it changes are restored afterwards."""
+        self.run.rewind()
+        leaves, tensors = set(map(id, self.leaves.values())), (self.args | self.state).items()
+        constants = [(n, x) for n, x in tensors if isinstance(x, Tensor) and id(x) not in leaves]
+        before = [(n, x, x._data, x._data.copy(), x.node, x._requires_grad) for n, x in constants]
+        try:
+            with hooks_kept(self.leaves.values()):
+                yield
+        finally:
+            for name, x, array, values, node, requires_grad in before:
+                if array.tobytes() != values.tobytes():  # an array that stays as it is may be read-only
+                    array[...] = values
+                    if name in self.args:
+                        note_change(name)
+                x._data, x.node, x._requires_grad = array, node, requires_grad
+            for name in self.args.keys() & self.leaves:
+                if vars(self.leaves[name]):  # attributes that the function has given it
+                    note_change(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,20 +167,22 @@ class Pass:
     hooked = property(lambda self: [f.name for f in self.findings if f.by_hook])
 
 
-def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Pass:
+def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
     """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
+    leaves = subject.leaves
     for leaf in leaves.values():
         leaf.grad = None
-    with each_step(progress.check), hooks_kept(leaves.values()), atoms_kept():
-        forward = record(fn, args, leaves, number, progress)
+    with each_step(progress.check), subject.kept(), atoms_kept():
+        forward = record(subject, number)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
         progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
         partials, constant = partial_derivatives(forward, progress)
         backward = run_backward(forward, leaves, partials)
         findings = compare(forward, backward, progress)
         wrong = wrong_rules(forward, findings, progress)
-    with hooks_kept(leaves.values()):
-        example = find_counterexample(fn, args, leaves, number, backward) if findings else None
+    with subject.kept():
+        comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
+        example = find_counterexample(subject, number, backward) if comparable else None
         for leaf in leaves.values():
             leaf.grad = None
     return Pass(leaves, number, forward, backward, constant, findings, wrong, example)
@@ -153,13 +191,14 @@ def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: in
 # ------------------------------------------------------------------------------------------------------- forward
 
 
-def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Forward:
+def record(subject: Subject, number: int) -> Forward:
     """Run the function, and replace the formulas in each operation's result by symbols."""
+    leaves = subject.leaves
     before = {name: leaf._data.copy() for name, leaf in leaves.items()}
     with path() as conditions, domain() as needed, enable_grad():
         recorder = Recorder(leaves, conditions)
         with observe(on_node=recorder.note):
-            results = results_of(fn, args)
+            results = subject.results()
     y = results[number]
     recorder.check_unchanged(y.node, y._data)
     changed = recorder.changed + [name for name, leaf in leaves.items() if not _same(leaf._data, before[name])]
@@ -195,7 +234,7 @@ class Recorder:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         alike = sum(call.op.name == node.op.name for call in self.calls.values())
-        label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
+        label = f"{node.op.name}#{alike + 1}" if alike or node.op.name in self.leaves else node.op.name
         formulas = {}
         for index, value in variables(out).items():
             if not value.expr.is_Symbol:
@@ -457,18 +496,16 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
             yield WrongRule(call.op.name, parameter(call.op, i), index, got, true, create_graph, *where)
 
 
-def find_counterexample(
-    fn: Callable, args: list, leaves: dict[str, Tensor], number: int, backward: Backward
-) -> Counterexample | None:
+def find_counterexample(subject: Subject, number: int, backward: Backward) -> Counterexample | None:
     """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
     with enable_grad():
-        y = results_of(fn, args)[number]
+        y = subject.results()[number]
         y.backward(_seed(y), retain_graph=True)
     for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
         for index in variables(a.values):
             tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[index]).witness
             if differ(tape, a.expected[index].witness):
-                point = {n: witnesses(x._data) for n, x in leaves.items()}
+                point = {n: witnesses(x._data) for n, x in subject.leaves.items()}
                 return Counterexample(a.name, index, tape, a.expected[index].witness, point)
     return None
 

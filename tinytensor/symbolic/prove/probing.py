@@ -18,6 +18,7 @@ tensor is passed twice, with create_graph, for an input that is not contiguous, 
 """
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,14 +30,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.numbers import ROUNDING, STYLES, WITHIN, Line, agrees, differing_entry, slope_along
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.passes import swap_data
+from tinytensor.symbolic.prove.passes import Subject, swap_data
 
 NOT_COMPARED = "not compared with a run on floats"
+OVERWRITES = "backward() changes the gradient that it gets, which other values may share"
 SAME_IN_FLOAT32 = 1e-2  # of the largest entry: beyond this, float32 and float64 compute two things
 SUSPECTS = 6  # points with quotients that differ, after which no more are tried
 EDGES = 3  # so many of the numbers that the code compares with are tried
@@ -78,7 +81,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def in_floats(args: list) -> list:
+def in_floats(args: Iterable) -> list:
     """The arguments, those that are exact scalars as floats."""
     return [a.witness if isinstance(a, Exact) else a for a in args]
 
@@ -86,29 +89,33 @@ def in_floats(args: list) -> list:
 class Probe:
     """One function with its inputs as floats; `exact_tensors` are those that it reads."""
 
-    def __init__(
-        self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: list[Tensor], kept: Callable
-    ):
-        self.fn, self.leaves, self.args, self.exact_tensors = fn, leaves, in_floats(args), exact_tensors
-        self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
+    def __init__(self, subject: Subject):
+        self.fn, self.leaves, self.args = subject.fn, subject.leaves, in_floats(subject.args.values())
+        known = (subject.args | self.leaves | subject.state).values()
+        self.exact_tensors = [x for x in known if isinstance(x, Tensor) and x.dtype is OBJECT]
+        self.kept, self.handed = subject.kept, lambda: self.args
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
+        self.overwrites = False  # has backward() changed the gradient that it got?
         self.random = np.random.default_rng(0)
 
-    def run(self, exact: Run, edges: Iterable[float] | None, style: str, differentiable: bool) -> ProbeResult:
+    def run(
+        self, exact: Run, edges: Iterable[float] | None, style: str, differentiable: bool, proved: bool = True
+    ) -> ProbeResult:
         """Compare with the run on exact numbers; then try other circumstances and points, unless edges is None.
 
-        Quotients are left out if values are held constant, since quotients would have their slopes.
+        Quotients are left out if values are held constant, since quotients would have their slopes; and if they differ
+        at the sample point, where the gradients are proved.
         """
         result, before = ProbeResult(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
         with ThreadPoolExecutor(1) as self.thread, quiet():
             try:
-                self._try(result, exact, edges, WITHIN[style], differentiable)
+                self._try(result, exact, edges, WITHIN[style], differentiable, proved)
             finally:
                 for name, (grad, requires_grad) in before.items():
                     self.leaves[name].grad, self.leaves[name]._requires_grad = grad, requires_grad
         return result
 
-    def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool) -> None:
+    def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool, proved: bool):
         sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
         self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
         floats = {x: witnesses(x._data) for x in self.exact_tensors}
@@ -118,9 +125,10 @@ class Probe:
                 return
             usual = _or_none(self.gradients, sample)
             if usual is None:
+                result.not_run = f"{NOT_COMPARED} with other gradients that arrive"
                 return
             later = partial(self.differs, sample, usual, self.leaves, " in a later call", " in the first")
-            result.unclear = later()
+            result.unclear = OVERWRITES if self.overwrites else later()
             if not result.unclear:
                 result.refuted = self.differs_in_variants(sample, usual)
             for off_path, factor in [(None, 1.0), *points(sample, sorted(edges))]:
@@ -129,6 +137,9 @@ class Probe:
                     if off_path is not None:
                         point = self.kept_symmetric({name: within(x) for name, x in off_path.items()})
                     sentence = _or_none(self.differs_from_quotients, point, factor)
+                    if sentence and point is sample and proved:
+                        result.unclear = sentence
+                        break
                     result.against += [(sentence, point)] if sentence else []
             result.unclear = result.unclear or later()
         with swap_data({x: array.astype(np.float32) for x, array in floats.items()}):
@@ -150,7 +161,7 @@ class Probe:
         return self.thread.submit(call, *args, **options).result()
 
     def results(self) -> list[Tensor]:
-        return results_of(partial(self.alone, self.fn), self.args)
+        return results_of(partial(self.alone, self.fn), self.handed())
 
     def value(self, point: Point, seeds: list[np.ndarray]) -> float:
         """The sum of the results, each times its seed."""
@@ -158,22 +169,24 @@ class Probe:
         with self.kept():
             return Run([y._data for y in self.results()], seeds, {}).total
 
-    def gradients(self, point: Point, create_graph: bool = False) -> Point:
-        """The gradients on the tape, of the results times 1, 2 ..."""
-        return self.tape(point, in_order, create_graph).gradients
+    def gradients(self, point: Point, **options) -> Point:
+        """The gradients on the tape, of the results times different numbers."""
+        return self.tape(point, distinct, **options).gradients
 
-    def tape(self, point: Point, seed: Callable, create_graph: bool = False) -> Run:
-        """The results and the gradients on the tape."""
+    def tape(self, point: Point, seed: Callable, create_graph: bool = False, walks: int = 1) -> Run:
+        """The results and the gradients on the tape, the mean of so many walks over it."""
         self.move_to(point)
         with self.kept():
             ys = self.results()
             run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
             for y, g in zip(ys, run.seeds, strict=True):
-                g = Tensor.of(g.astype(y._data.dtype))
-                self.alone(y.backward, g, retain_graph=True, create_graph=create_graph)
+                arriving = Tensor.of(g.astype(y._data.dtype))
+                for _ in range(walks):
+                    self.alone(y.backward, arriving, retain_graph=True, create_graph=create_graph)
+                self.overwrites |= not np.array_equal(arriving._data, g.astype(y._data.dtype))
         for name, x in self.leaves.items():
             known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
-            run.gradients[name] = np.array(known, np.float64)
+            run.gradients[name] = np.array(known, np.float64) / walks
         return run
 
     # ------------------------------------------------------------------------------------------- at the sample point
@@ -211,20 +224,37 @@ class Probe:
 
     def differs_in_variants(self, sample: Point, usual: Point) -> str:
         """How the gradients differ from those of the same call in other circumstances."""
+        leaves = set(map(id, self.leaves.values()))
 
-        def only(name: str, point: Point) -> Point:
+        def results_of_operations() -> list:
+            return [a * 1 if id(a) in leaves else a for a in self.args]
+
+        def with_gradients() -> list:
+            for leaf in self.leaves.values():
+                leaf.grad = Tensor.of(np.zeros_like(leaf._data))
+            return self.args
+
+        def with_one(name: str) -> list:
             for each, leaf in self.leaves.items():
                 leaf._requires_grad = each == name
+            return self.args
+
+        def handing(handed: Callable, point: Point) -> Point:
+            before, self.handed = self.handed, handed
             try:
                 return self.gradients(point)
             finally:
+                self.handed = before
                 for leaf in self.leaves.values():
                     leaf._requires_grad = True
 
         tries = {" with create_graph=True": (self.leaves, partial(self.gradients, create_graph=True))}
         tries[" if the inputs are not contiguous"] = self.leaves, lambda point: self.gradients(_stretched(point))
+        tries[" if the inputs are results of operations"] = self.leaves, partial(handing, results_of_operations)
+        tries[" if the inputs have gradients before"] = self.leaves, partial(handing, with_gradients)
         for name in list(self.leaves)[:ALONE] if len(self.leaves) > 1 else ():
-            tries[f" if {name} alone requires grad"] = [name], partial(only, name)
+            tries[f" if {name} alone requires grad"] = [name], partial(handing, partial(with_one, name))
+        tries[" as the mean of two walks over the tape"] = self.leaves, partial(self.gradients, walks=2)
         sentences = (self.differs(sample, usual, names, when, gradients=run) for when, (names, run) in tries.items())
         return next(filter(None, sentences), "") or self.differs_for_one_tensor(sample)
 
@@ -238,9 +268,9 @@ class Probe:
         pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
         for (i, first), (k, second) in pairs[:PAIRS]:
             point = {**sample, second: sample[first]}
-            apart = _or_none(self.tape, point, in_order)
+            apart = _or_none(self.tape, point, distinct)
             self.args = [args[i] if n == k else a for n, a in enumerate(args)]
-            twice = _or_none(self.tape, point, in_order)
+            twice = _or_none(self.tape, point, distinct)
             self.args = args
             if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
@@ -316,9 +346,10 @@ class Probe:
         return sentence
 
 
-def in_order(y: Tensor) -> np.ndarray:
-    """The factors 1, 2, ... for the entries of a result."""
-    return 1.0 + np.arange(y.numel()).reshape(y.shape)
+def distinct(y: Tensor | np.ndarray) -> np.ndarray:
+    """Factors for the entries of a result: from 1 on, below 4, and no two equal."""
+    n = math.prod(y.shape)
+    return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
 
 
 def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:

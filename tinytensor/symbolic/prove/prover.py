@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -31,9 +31,9 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witness
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import Pass, check_result, swap_data
-from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, in_floats, quiet
-from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove.passes import Pass, Subject, check_result, swap_data
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, distinct, in_floats, quiet
+from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
@@ -54,9 +54,9 @@ def prove(
     `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
     tensor of symbols, or of floats with requires_grad (its values are then the sample point), is proved, too; other
     tensors (indices, masks, constants) and other values are passed on as they are. If `fn` is a Module, its parameters
-    are inputs too. If it returns several tensors, each of them is differentiated. Functions written for PyTorch or
-    NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and `apply` of its
-    autograd.Functions, whose backward is then compared with forward.
+    are inputs too. If it returns several tensors, in tuples, lists or dicts, each of them is differentiated. Functions
+    written for PyTorch or NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and
+    `apply` of its autograd.Functions, whose backward is then compared with forward.
 
         proof = prove(softsign, (2, 3))     # an operation of your own
         print(proof)                        # proved ... at which shapes, under which conditions
@@ -73,7 +73,7 @@ def prove(
     passes. `seed` repeats a draw.
 
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
-    proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
+    proof, unless `constant` names the value as the verdict does: constant=["b of mul"] (not at size="real").
 
     The verdict's line names what the proof is limited to (`bool` of a Proof has the list). Code that asks exact numbers
     for more than their values (text, hash, bytes, a type, the dtype), catches an error that they raise, or changes what
@@ -107,7 +107,7 @@ def prove(
                 else:
                     proof = _prove_at_real_size(fn, run, inputs, sample, limit, progress, seed)
                 draws.rewind()
-                against = asked.answers() if proof else []
+                against = asked.answers() if proof else asked.changes() if proof.on_floats else []
         except Undecided as error:
             undecided = undecided or error
             continue
@@ -131,8 +131,7 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
             sentences.append(f"{name} is {value!r}")
         elif not _has_gradient(value):
             fixed.append(name)
-    fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
-    fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
+    fixed += [name for name, x in _module_state(fn).items() if not x.requires_grad]
     if fixed:
         sentences.append(f"{join_words(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
     if hasattr(fn, "named_parameters") and hasattr(fn, "training"):
@@ -140,16 +139,13 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     return sentences
 
 
-def _named_parameters(fn: Callable) -> dict[str, Tensor]:
-    return dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
-
-
 def _check_inputs(fn: Callable, inputs: tuple) -> None:
     """Raise an error unless the function can be called with these, and one of them has a gradient."""
-    if not callable(fn):
+    if not callable(fn) or isinstance(fn, type):
+        what = f"the class {fn.__name__}" if isinstance(fn, type) else _describe(fn)
         raise TypeError(
-            f"prove: fn is {_describe(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
-            "prove(tt.softmax, (2, 3), -1)"
+            f"prove: fn is {what}; expected a function, an operation or a Module, and its inputs behind it: "
+            "prove(tt.softmax, (2, 3), -1); of a Function give `apply`"
         )
     parameters = None if isinstance(fn, Op) else _parameters(fn)
     if parameters is not None:
@@ -166,7 +162,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
     for name, value in zip(names, inputs, strict=True):
         if _is_shape(value) and any(n < 0 for n in value):
             raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
-    if not any(map(_has_gradient, (*inputs, *_module_state(fn)))):
+    if not any(map(_has_gradient, (*inputs, *_module_state(fn).values()))):
         came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
             f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
@@ -181,45 +177,25 @@ def _describe(value) -> str:
 
 
 def _is_shape(value) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
+    return isinstance(value, tuple | list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
 
 
 def _has_gradient(value) -> bool:
     return _is_shape(value) or (isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT))
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A function with its inputs as exact scalars; `run` is the function with the same random numbers each time."""
-
-    fn: Callable
-    run: Callable
-    args: list
-    leaves: dict[str, Tensor]
-
-    def passes(self, progress: Progress) -> list[Pass]:
-        """One pass for each result."""
-        passes: list[Pass] = []
-        while not passes or len(passes) < passes[0].forward.n_results:
-            with _buffers_kept(self.fn):
-                passes.append(check_result(self.run, self.args, self.leaves, len(passes), progress))
-        return passes
-
-    def probe(self) -> Probe:
-        @contextmanager
-        def kept() -> Iterator[None]:
-            self.run.rewind()
-            with _buffers_kept(self.fn):
-                yield
-
-        known = [x for x in (*self.args, *self.leaves.values(), *_module_state(self.fn)) if isinstance(x, Tensor)]
-        return Probe(self.fn, self.args, self.leaves, [x for x in known if x.dtype is OBJECT], kept)
+def _passes(subject: Subject, progress: Progress) -> list[Pass]:
+    """One pass for each result."""
+    passes: list[Pass] = []
+    while not passes or len(passes) < passes[0].forward.n_results:
+        passes.append(check_result(subject, len(passes), progress))
+    return passes
 
 
 def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats") -> None:
     """A first call, which may fill what the function keeps from call to call; its errors are met again."""
-    with _subject(fn, run, inputs, floats) as subject, _buffers_kept(fn), quiet(), suppress(Exception):
-        fn(*in_floats(subject.args))
+    with _subject(fn, run, inputs, floats) as subject, subject.kept(), quiet(), suppress(Exception):
+        fn(*in_floats(subject.args.values()))
 
 
 @contextmanager
@@ -236,17 +212,16 @@ def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Flo
         return scalars.of_values(name, value.detach().numpy()) if value.requires_grad else scalars.constants(value)
 
     with _with_parameters(fn, scalars) as parameters:
-        names = _names(fn, len(inputs))
-        args = [argument(name, value) for name, value in zip(names, inputs, strict=True)]
-        leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
-        yield Subject(fn, run, args, leaves | parameters)
+        args = {name: argument(name, x) for name, x in zip(_names(fn, len(inputs)), inputs, strict=True)}
+        leaves = {n: a for n, a in args.items() if isinstance(a, Tensor) and a.requires_grad}
+        yield Subject(fn, run, args, leaves | parameters, _module_state(fn))
 
 
 def _prove_at_small_size(fn, run, inputs: tuple, sample: str, limit, progress, constant: frozenset) -> Proof:
     start = time.perf_counter()
     with _subject(fn, run, inputs, Symbols(sample)) as subject:
         _check_symbols(subject.leaves)
-        passes = subject.passes(Progress(_name(fn), limit, progress))
+        passes = _passes(subject, Progress(_name(fn), limit, progress))
         proof = _combine(_name(fn), passes, constant)
         if not any(p.findings or p.wrong for p in passes):
             proof = _proof_or_refutation(subject, passes, proof, sample, limit)
@@ -259,7 +234,7 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
     edges = _edges(passes) if proof else None
-    probed = subject.probe().run(_exact_run(passes), edges, sample, differentiable)
+    probed = Probe(subject).run(_exact_run(passes), edges, sample, differentiable)
     if probed.differs:
         return replace(proof, verdict="refuted", on_floats=probed.differs)
     if probed.not_run:
@@ -269,8 +244,10 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
     for sentence, point in probed.against:
         with _at_point(leaves, point):
             try:
-                there = _combine(proof.name, subject.passes(Progress(proof.name, limit, False)))
-            except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
+                there = _combine(proof.name, _passes(subject, Progress(proof.name, limit, False)))
+            except TooLong:
+                raise
+            except Exception:  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "refuted":
             return replace(there, elsewhere=True)
@@ -318,15 +295,12 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Abstra
 
 def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
     with Field(seed) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
-        leaves = subject.leaves
-        with _buffers_kept(fn):
-            clock = Progress(_name(fn), limit, progress)
-            result = prove_by_sampling(_name(fn), run, subject.args, leaves, field, clock)
-        if result.verdict == "refuted" or result.held_constant:
+        result = prove_by_sampling(_name(fn), subject, field, Progress(_name(fn), limit, progress))
+        if result.verdict == "refuted" or (result.held_constant and not result):
             return result
-        gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
-        exact_run = Run([*result.results], [np.ones_like(y) for y in result.results], gradients)
-        probed = subject.probe().run(exact_run, (), sample, differentiable=True)
+        gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in subject.leaves.items()}
+        exact_run = Run([*result.results], [*map(distinct, result.results)], gradients)
+        probed = Probe(subject).run(exact_run, (), sample, differentiable=True, proved=bool(result))
     there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
     wrong = probed.refuted or next(iter(there), "")
     return replace(
@@ -394,7 +368,8 @@ def _name(fn: Callable) -> str:
     function = _function_class(fn)
     if function is not None:
         return function.__name__
-    return getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__
+    names = getattr(fn, "name", None), getattr(fn, "__name__", None), type(fn).__name__
+    return next(name for name in names if isinstance(name, str) and name)
 
 
 def _names(fn: Callable, n: int) -> list[str]:
@@ -405,7 +380,9 @@ def _names(fn: Callable, n: int) -> list[str]:
         fn = _function_class(fn) or fn
         names = [p.name for p in _parameters(fn) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
-    return (names + [f"input{i}" for i in range(len(names), n)])[:n]
+    names = (names + [f"input{i}" for i in range(len(names), n)])[:n]
+    known = [*names, *_module_state(fn)]
+    return [name if known.count(name) == 1 else f"input{i} {name}" for i, name in enumerate(names)]
 
 
 class Symbols:
@@ -448,7 +425,7 @@ class Floats:
         return self.of_values("", witnesses(x._data))
 
     def of_parameter(self, name: str, p: Tensor) -> Tensor:
-        return p.detach()
+        return p.detach().clone()
 
 
 class Residues(Floats):
@@ -481,38 +458,23 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
                 raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
 
 
-def _module_state(fn: Callable) -> list[Tensor]:
+def _module_state(fn: Callable) -> dict[str, Tensor]:
     """The parameters and buffers of a Module."""
-    return [*fn.parameters(), *fn.buffers()] if hasattr(fn, "named_parameters") else []
+    return dict([*fn.named_parameters(), *fn.named_buffers()]) if hasattr(fn, "named_parameters") else {}
 
 
 @contextmanager
 def _with_parameters(fn: Callable, scalars: Symbols | Floats) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
-    parameters = _named_parameters(fn)
-    names = {id(p): name for name, p in parameters.items()}
-    before = [(x, x.data, x.grad) for x in _module_state(fn) if x.dtype.kind == "f"]
+    before = [(name, x, x.data, x.grad) for name, x in _module_state(fn).items() if x.dtype.kind == "f"]
     try:
-        for x, _, _ in before:
-            x.data = scalars.of_parameter(names[id(x)], x) if x.requires_grad else scalars.constants(x.detach())
+        for name, x, _, _ in before:
+            x.data = scalars.of_parameter(name, x) if x.requires_grad else scalars.constants(x.detach())
             x.grad = None
-        yield {name: p for name, p in parameters.items() if p.requires_grad}
+        yield {name: x for name, x, _, _ in before if x.requires_grad}
     finally:
-        for x, data, grad in before:
+        for _, x, data, grad in before:
             x.data, x.grad = data, grad
-
-
-@contextmanager
-def _buffers_kept(fn: Callable) -> Iterator[None]:
-    """Restore the values of a Module's buffers afterwards: a run may change them."""
-    buffers = fn.buffers() if hasattr(fn, "named_parameters") else ()
-    before = [(b, b._data, b._data.copy(), b.node, b._requires_grad) for b in buffers]
-    try:
-        yield
-    finally:
-        for b, array, values, node, requires_grad in before:
-            array[...] = values
-            b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
 def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Proof:

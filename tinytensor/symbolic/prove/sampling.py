@@ -21,7 +21,6 @@ a probability of at most `Sampled.error`, the sum of the probabilities of three 
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,17 +31,20 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.derive.conditions import VALUES
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.index_calculus.interruption import each_step
-from tinytensor.symbolic.prove.advice import no_stranger, results_of
-from tinytensor.symbolic.prove.passes import parameter
+from tinytensor.symbolic.prove.advice import no_stranger
+from tinytensor.symbolic.prove.passes import Subject, parameter
+from tinytensor.symbolic.prove.probing import distinct
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Result, join_words
 from tinytensor.symbolic.prove.proof_html import result_html
 from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
+SHORT = 20  # binary digits: a constant of more may be rounded
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
 
 
@@ -90,7 +92,7 @@ class Sampled(Result):
         elif self.held_constant:
             lines[0] += ": a value that is held constant has a derivative"
         elif self.verdict == "undecided" and not self.on_numbers:
-            lines[0] += ": the gradients are right as floats, but rely on identities that residues do not know"
+            lines[0] += ": the gradients are right as floats, but rely on rounding, or on identities of functions"
         lines += self.figures
         if self.on_floats:
             lines.append(f"{self.on_floats}: the code computes something else where it is proved")
@@ -105,38 +107,41 @@ class Sampled(Result):
 class Sample:
     """One forward and one backward pass over residues."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress):
-        self.fn, self.args, self.leaves, self.field, self.progress = fn, args, leaves, scalars, progress
+    def __init__(self, subject: Subject, scalars: Field, progress: Progress):
+        self.subject, self.leaves, self.field, self.progress = subject, subject.leaves, scalars, progress
         self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
-        self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
+        self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in self.leaves.items()}
         self.nodes: list[Node] = []
         self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
         self.reached: list[int] = []  # how often backward came to each node
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
-        for leaf in leaves.values():
+        self.in_backward = False
+        for leaf in self.leaves.values():
             leaf.grad = None
         start = time.process_time()
         with enable_grad(), observe(on_node=self.note):
-            results = results_of(fn, args)
+            results = subject.results()
         progress.total = 2 * progress.so_far
         moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [variables(np.ones(y.shape), scalars).detach() for y in results]
+        self.seeds = [variables(distinct(y), scalars).detach() for y in results]
         if len(results) == results[0].numel() == 1:
             self.seeds = [None]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
         self.hold_still()
         start = time.process_time()
+        self.in_backward = True
         with watched():
             for y, g in zip(results, self.seeds, strict=True):
                 y.backward(g, retain_graph=len(results) > 1)
+        self.in_backward = False
         self.backward_seconds = time.process_time() - start
         along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
         size += sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
         gradients = {
             name: [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
-            for name, leaf in leaves.items()
+            for name, leaf in self.leaves.items()
         }
         self.gradients = {name: np.array([g.witness for g in gs], float) for name, gs in gradients.items()}
         self.size = size + sum(g.size + 1 for gs in gradients.values() for g in gs)
@@ -162,7 +167,8 @@ class Sample:
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
-            added.flat = [self.field.draw(0.0) for _ in values]
+            # (x - inf has no slope here, and any gradient)
+            added.flat = [Residue(0) if x.number() == -math.inf else self.field.draw(0.0) for x in values]
             _set_tangents(added, None)
             self.added.append(added)
             self.reached.append(0)
@@ -180,13 +186,15 @@ class Sample:
     def arrive(self, number: int, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
         self.progress.done(g.numel())
+        if not self.in_backward:  # of a gradient that the function itself computes
+            return g
         self.reached[number] += 1
         return Tensor.of(np.asarray(g._data + self.added[number], object))
 
     def hold_still(self) -> None:
         """Take the tangents off: backward computes values alone, in half the time."""
         for node in self.nodes:
-            for kept in node.saved.values():
+            for kept in (node.saved or {}).values():  # none, if the function itself has walked over it
                 for value in kept if isinstance(kept, tuple) else (kept,):
                     array = value._data if isinstance(value, Tensor) else value
                     if isinstance(array, np.ndarray) and array.dtype is OBJECT:
@@ -201,46 +209,44 @@ class Sample:
             for each, leaf in self.leaves.items():
                 _set_tangents(leaf._data, self.directions[name] if each == name else None)
             self.nodes, self.moved = [], []
-            with enable_grad(), observe(on_node=self.note):  # the function may register hooks
-                along, _ = self.slope(results_of(self.fn, self.args))
+            with enable_grad(), self.subject.kept(), observe(on_node=self.note):
+                along, _ = self.slope(self.subject.results())
             along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
             if (along - self.products[name]) % self.field.prime:
                 wrong.append(name)
         return wrong
 
 
-def prove_by_sampling(
-    name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress
-) -> Sampled:
+def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> Sampled:
     """Run the sample, and return the verdict."""
-    with each_step(progress.check):
-        sample = Sample(fn, args, leaves, scalars, progress)
+    with each_step(progress.check), subject.kept():
+        sample, leaves = Sample(subject, scalars, progress), subject.leaves
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
         f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
     ]
     assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
-    verdict, wrong = "proved", ()
-    if not sample.holds:
-        exact = scalars.applied == 0  # residues do not know all identities of functions
-        verdict = "refuted" if exact and not sample.constant else "undecided"
-        wrong = tuple(sample.wrong_inputs())
+    # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
+    exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
     return Sampled(
         name=name,
-        verdict=verdict,
+        verdict="proved" if sample.holds else "refuted" if exact else "undecided",
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
         entries=sum(leaf.numel() for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
         prime=int(scalars.prime),
-        formula=math.log2(sample.size),
-        error=scalars.error(sample.size),
+        formula=math.log2(max(1.0, sample.size)),
+        error=scalars.error(max(1.0, sample.size)),
         comparisons=scalars.comparisons,
         closest=scalars.closest,
         functions=scalars.applied,
         assumptions=tuple(assumptions),
-        where=("comparisons come out as those of the floats",) if scalars.comparisons else (),
-        wrong=wrong,
+        where=(
+            *(words for key, words in VALUES.items() if key in scalars.needed),
+            *(["comparisons come out as those of the floats"] if scalars.comparisons else []),
+        ),
+        wrong=() if sample.holds else tuple(sample.wrong_inputs()),
         forward_seconds=sample.forward_seconds,
         backward_seconds=sample.backward_seconds,
         gradients=sample.gradients,
