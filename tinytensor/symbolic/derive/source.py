@@ -16,12 +16,14 @@ from sympy import Expr, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
+from tinytensor.symbolic.derive.recurrent_source import ArrayAtStep, CodeLoop, SymbolAtStep
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, sizes_of
 from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 MODULES = "math", "statistics"  # of Python's, in the definitions of functions that NumPy lacks
 RESERVED = {"np", *MODULES, "upstream", "value", "value_and_gradients", *HELPERS}
@@ -56,7 +58,10 @@ class Source:
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
         self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
-        self.lines = [x._replace(right=self._with_matrices(x.right)) for x in self._needed_lines()]
+        self.loops = [CodeLoop(r.step, r.count, r.down, r.sequences) for r in derived.recurrences]
+        self.loops += [CodeLoop(r.step, r.count, not r.down, r.adjoints) for r in reversed(derived.recurrences)]
+        self.forward, self.backward = self._needed_lines()
+        self.lines = [*self.forward, *self.backward]
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
         self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
@@ -103,6 +108,11 @@ class Source:
             self.matrices[matrix] = Array(name, inner.sizes), function, inner
         return self.matrices[matrix][0]
 
+    def _uses(self, expr: Expr) -> frozenset[Name]:
+        """The names in an expression, and those of which the matrices in it are made."""
+        names = names_in(expr)
+        return names.union(*(self._uses(inner) for name, _, inner in self.matrices.values() if name in names))
+
     def _matrix_lines(self, expr: Expr) -> list[str]:
         """The lines that compute the matrices in an expression, and those from which they are made."""
         lines: list[str] = []
@@ -115,6 +125,8 @@ class Source:
 
     def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
+        if isinstance(name, ArrayAtStep | SymbolAtStep):
+            return label(name)
         is_size = isinstance(name, Size)
         key = ("size", name.name) if is_size else label(name)
         if key not in self.names:
@@ -125,23 +137,25 @@ class Source:
             self.names[key] = next(n for n in tries if n not in bad)
         return self.names[key]
 
-    def _needed_lines(self) -> list[Definition]:
-        """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *self._more)}
-        wanted = [self.output, *(line.name for line, _ in self.results.values()), *(x.name for x in self.between)]
-        lines: dict[Name, Definition] = {}
-
-        def visit(name: Name) -> None:
-            if name in every and name not in lines:
-                for used in every:
-                    if used in names_in(every[name].right):
-                        visit(used)
-                lines[name] = every[name]
-
-        for name in wanted:
-            visit(name)
-        forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *self._more]
+    def _needed_lines(self) -> tuple[list[Definition], list[Definition]]:
+        """The lines that lead to the value or to a derivative: those before the first adjoint, and the others."""
+        forward, adjoints = list(self.derived.forward), self.derived.adjoints
+        for r in self.derived.recurrences:
+            forward += r.lines_of_states()
+            adjoints = r.lines_of_adjoints(adjoints)
+        lines = [*forward, *adjoints.values(), *self._more]
+        for r in self.derived.recurrences:
+            lines = [x._replace(right=r.in_code(x.right)) for x in lines]
+        needed: set[Name] = set()
+        waiting = [self.output, *(x.name for x in (*self.between, *(line for line, _ in self.results.values())))]
+        while waiting:
+            if (name := waiting.pop()) not in needed:
+                needed.add(name)
+                waiting += [n for x in lines if x.name == name for n in names_in(x.right)]
+        lines = [x._replace(right=self._with_matrices(x.right)) for x in lines if x.name in needed]
+        names = {x.name for x in adjoints.values()}
+        n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
+        return lines[:n], lines[n:]
 
     @property
     def _more(self) -> list[Definition]:
@@ -223,11 +237,9 @@ class Source:
 
     def _body(self) -> list[str]:
         self.made = set()
-        plain = {x.name for x in (*self.derived.forward, *self._more)}
-        n = next((k for k, x in enumerate(self.lines) if x.name not in plain), len(self.lines))
-        lines = [*self._argument_lines(), "", *self._forward(self.lines[:n])]
-        if n < len(self.lines):
-            lines += ["", *self._upstream(), *self._backward(self.lines[n:])]
+        lines = [*self._argument_lines(), "", *self._code(self.forward)]
+        if self.backward:
+            lines += ["", *self._upstream(), *self._code(self.backward)]
         return [*lines, "", *self._results()]
 
     def _argument_lines(self) -> list[str]:
@@ -242,13 +254,25 @@ class Source:
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         return lines
 
-    def _forward(self, lines: list[Definition]) -> list[str]:
-        """The code of the function's lines, and of those that need no gradient."""
-        return [code for x in lines for code in self._whole_line(x)]
-
-    def _backward(self, lines: list[Definition]) -> list[str]:
-        """The code of the gradients, and of what is made from them."""
-        return self._forward(lines)
+    def _code(self, lines: list[Definition]) -> list[str]:
+        """The code of lines, each after those that it uses; a loop comes when all is known that it does not compute."""
+        code, waiting = [], list(lines)
+        of_loops = {array for loop in self.loops for array in loop.arrays}
+        while waiting:
+            names = {x.name for x in waiting}
+            line = next((x for x in waiting if x.name not in of_loops and not self._uses(x.right) & names), None)
+            loop = next((loop for loop in self.loops if names & {*loop.arrays}), None)
+            if line is not None:
+                code += self._whole_line(line)
+                waiting.remove(line)
+            elif loop is not None:
+                firsts, steps = loop.parts(waiting)
+                code += [needed for x in (*firsts, *steps) for needed in self._needed_by(x)]
+                code += loop.code(firsts, steps, self.printer)
+                waiting = [x for x in waiting if x not in (*firsts, *steps)]
+            else:
+                raise NotDerivable("derive: the adjoints of the loops depend on one another in a circle")
+        return code
 
     def _whole_line(self, definition: Definition) -> list[str]:
         """The code of a line, with its shape, after that of the constants and matrices in it."""
@@ -311,8 +335,12 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     free = {source.identifier(s): s for s in source.free}
     _check_names(source, inputs, free, call)
     arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
+    for name, a in source.arguments.items():
+        if arrays[name].ndim != len(a.dims):
+            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
     sizes = {s: int(inputs[n]) for n, s in free.items()}
-    sizes |= _sizes_in(source, arrays, sizes, call)
+    for size, name, k, by, less in source.sizes:
+        sizes[size] = (arrays[name].shape[k] - int(less.xreplace(sizes))) // int(by.xreplace(sizes))
     for name, a in source.arguments.items():
         _check_array(arrays[name], a, sizes, f"{call}: {name}")
     shapes = {source.identifier(x): (n, arrays[n].shape) for n, x in source.directions.items()}
@@ -350,24 +378,9 @@ def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str
         raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
 
 
-def _sizes_in(source: Source, arrays: Mapping[str, np.ndarray], known: dict[Size, int], call: str) -> dict[Size, int]:
-    """The sizes that are known, and those that the shapes of the arrays give."""
-    sizes = dict(known)
-    for name, a in source.arguments.items():
-        if arrays[name].ndim != len(a.dims):
-            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
-    for size, name, k, by, less in source.sizes:
-        number, remainder = divmod(arrays[name].shape[k] - int(less.xreplace(sizes)), int(by.xreplace(sizes)))
-        if remainder or number < 1:
-            wanted = f"a multiple of {by}" if less == 0 else f"{(by * size + less)}"
-            raise ValueError(f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected {wanted}")
-        sizes[size] = number
-    return sizes
-
-
 def _check_array(array: np.ndarray, argument: Argument, sizes: dict[Size, int], what: str) -> None:
     """Has an argument the shape that belongs to these sizes, and has it entries within its range?"""
-    if array.shape != (expected := _numbers(argument.shape, sizes)):
+    if array.shape != (expected := _numbers(argument.shape, sizes)) or min(sizes.values(), default=1) < 1:
         words = ", ".join(f"{s} = {n}" for s, n in sizes.items())
         raise ValueError(
             f"{what} has the shape {array.shape}; expected {_format_shape(argument.shape)}, which is {expected} for "
