@@ -207,6 +207,16 @@ class Recurrent:
             h = (h * x[t, words[groups[t]]] + words[t] * h).sin()
         return h.sum()
 
+    def largest_of_the_last_state(x: TD, h: D):
+        for t in range(x.shape[0]):
+            h = (h * x[t]).sin()
+        return h.max()
+
+    def inverse_of_the_last_state(A: DD, x: T):
+        for t in range(x.shape[0]):
+            A = A * x[t]
+        return tt.linalg.inv(A).sum()
+
     def one_more_at_first(x: TD, h: D):
         for t in range(x.shape[0] - 1):
             if t < 1:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sympy import Expr, Indexed, S, Symbol
 
 from tinytensor.symbolic.derive.adjoints import reachable
-from tinytensor.symbolic.index_calculus.adjoints import Definition, names_in
+from tinytensor.symbolic.index_calculus.adjoints import Name, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -20,6 +21,19 @@ class SymbolAtStep(Symbol):
     """A number at one step of a loop, and the step itself, whose name is its code."""
 
 
+class CodeLine(NamedTuple):
+    """A line of the program: the entry that it defines, and a formula whose array `code` has for {}."""
+
+    left: Expr
+    right: Expr
+    axes: Sequence[Index]  # of the formula's array
+    code: str = "{}"
+
+    @property
+    def name(self) -> Name:
+        return name_of(self.left)
+
+
 @dataclass
 class CodeLoop:
     """A loop that computes arrays, one of which has a first entry and one for each step."""
@@ -29,7 +43,7 @@ class CodeLoop:
     down: bool
     arrays: Sequence[Array]
 
-    def parts(self, waiting: list[Definition]) -> tuple[list[Definition], list[Definition]]:
+    def parts(self, waiting: list[CodeLine]) -> tuple[list[CodeLine], list[CodeLine]]:
         """Of the lines that have no code: the first entries, and what a step computes, in order.
 
         A step computes the entries of the arrays, and the lines that lead to these, each after those that it uses.
@@ -39,7 +53,7 @@ class CodeLoop:
         steps = [x for x in of_arrays if x not in firsts]
         lines = {x.name: x for x in waiting if x.name not in self.arrays}
         left = [*reachable(lines, [n for x in steps for n in names_in(x.right)]).values()]
-        inside: list[Definition] = []
+        inside: list[CodeLine] = []
         while left:
             names = {x.name for x in left}
             line = next((x for x in left if not names_in(x.right) & names and self._has_steps(x)), None)
@@ -49,11 +63,11 @@ class CodeLoop:
             inside.append(line)
         return firsts, [*inside, *steps]
 
-    def _has_steps(self, line: Definition) -> bool:
+    def _has_steps(self, line: CodeLine) -> bool:
         """Has the line an entry for each step of the loop?"""
         return isinstance(line.left, Indexed) and getattr(line.left.indices[0], "size", 0) == self.count
 
-    def code(self, firsts: list[Definition], steps: list[Definition], printer: NumPyPrinter) -> list[str]:
+    def code(self, firsts: list[CodeLine], steps: list[CodeLine], printer: NumPyPrinter) -> list[str]:
         """The code of what `parts` gives."""
         lines = []
         for x in (*firsts, *(x for x in steps if x.name not in self.arrays)):
@@ -66,7 +80,7 @@ class CodeLoop:
         lines.append(f"for {self.step.name} in {f'reversed({numbers})' if self.down else numbers}:")
         return [*lines, *("    " + self._line(x, printer) for x in steps)]
 
-    def _line(self, line: Definition, printer: NumPyPrinter) -> str:
+    def _line(self, line: CodeLine, printer: NumPyPrinter) -> str:
         """The line at one step: h[t] = ..."""
         (index,) = line.left.indices[0].atoms(Index)
         left, right = (self._at_step(e.xreplace({index: self.step}), printer) for e in (line.left, line.right))

@@ -7,7 +7,7 @@ it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly thi
 import itertools
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -16,13 +16,13 @@ from sympy import Expr, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.recurrent_source import ArrayAtStep, CodeLoop, SymbolAtStep
+from tinytensor.symbolic.derive.recurrent_source import ArrayAtStep, CodeLine, CodeLoop, SymbolAtStep
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, Size, sizes_of
-from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
-from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, wrap_terms
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 MODULES = "math", "statistics"  # of Python's, in the definitions of functions that NumPy lacks
@@ -57,71 +57,58 @@ class Source:
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
-        self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
+        self.made: dict[Expr, Name] = {}  # the names of inverses and the like
         self.loops = [CodeLoop(r.step, r.count, r.down, r.sequences) for r in derived.recurrences]
         self.loops += [CodeLoop(r.step, r.count, not r.down, r.adjoints) for r in reversed(derived.recurrences)]
         self.forward, self.backward = self._needed_lines()
         self.lines = [*self.forward, *self.backward]
-        self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
-        self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
+        tables = (c for c, x in self.trace.lines.constants.items() if not isinstance(x, ExtremeMask))
+        self.recorded = [c for c in tables if any(c in names_in(x.right) for x in self.lines)]
         self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
-        names = (*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines])
-        sizes = set().union(*(sizes_of(a) for a in names if isinstance(a, Array)))
+        arguments, names = [*self.trace.arrays.values(), *self.recorded], [x.name for x in self.lines]
+        sizes = set().union(*(sizes_of(a) for a in (*arguments, *names) if isinstance(a, Array)))
         sizes = sorted(sizes.union(*(x.right.atoms(Size) for x in self.lines)), key=str)
-        arguments = [*self.trace.arrays.values(), *self.recorded]
-        for name in (*arguments, *sizes, *self.constants, *self.directions.values(), *[x.name for x in self.lines]):
+        for name in (*arguments, *sizes, *self.directions.values(), *names):
             self.identifier(name)
         order = [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
         self.printer = NumPyPrinter(self.identifier, self.identifier, order)
         self.sizes, self.free = self._solve_sizes(sizes)
-        self.made: set[Name] = set()  # constants and matrices that have a line
 
     @property
     def takes_upstream(self) -> bool:
         """Is the gradient of the value an argument?"""
         return isinstance(self.output, Array) and not self._more
 
-    def _with_matrices(self, expr: Expr) -> Expr:
-        """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
-        changes: dict[Expr, Expr] = {}
-        for e in sorted(expr.atoms(OfMatrix), key=str):
-            matrix = self._matrix(e.matrix)
-            if isinstance(e, MatrixEntry):
-                changes[e] = matrix[e.args[1:]]
-                continue
-            if e not in self.matrices:
-                name = self.trace.lines.unused(f"{'det' if isinstance(e, Determinant) else 'logdet'}_{label(matrix)}")
-                function = "det({})" if isinstance(e, Determinant) else "slogdet({})[1]"
-                self.matrices[e] = Symbol(name, real=True), f"np.linalg.{function}", matrix
-            changes[e] = self.matrices[e][0]
-        return expr.xreplace(changes)
+    def _coded(self, lines: list[CodeLine]) -> list[CodeLine]:
+        """The lines, each after those of the matrices in it that have none yet."""
+        result: list[CodeLine] = []
+        for line in lines:
+            entries = sorted(line.right.atoms(OfMatrix), key=str)
+            named = ((e, self._matrix(e.matrix if isinstance(e, MatrixEntry) else e, result)) for e in entries)
+            right = line.right.xreplace({e: x[e.args[1:]] if isinstance(e, MatrixEntry) else x for e, x in named})
+            result.append(line._replace(right=right))
+        return result
 
-    def _matrix(self, matrix: Matrix) -> Array:
-        """The array that a matrix has in code."""
-        if isinstance(matrix, Array):
-            return matrix
-        if matrix not in self.matrices:
-            inner = self._matrix(matrix.args[0])
-            inverse = isinstance(matrix, Inverse)
-            name = self.trace.lines.unused(f"{label(inner)}_{'inv' if inverse else 'chol'}")
-            function = "np.linalg.inv({})" if inverse else "np.linalg.cholesky({})"
-            self.matrices[matrix] = Array(name, inner.sizes), function, inner
-        return self.matrices[matrix][0]
+    def _marks(self) -> Iterator[CodeLine]:
+        """The lines of the constants that mark the largest entries of an array, or the like."""
+        for array, mask in self.trace.lines.constants.items():
+            if isinstance(mask, ExtremeMask):
+                axis = mask.axes[0] if len(mask.axes) == 1 else mask.axes
+                yield CodeLine(array[mask.indices], mask.of, mask.indices, f"{mask.function}({{}}, {axis})")
 
-    def _uses(self, expr: Expr) -> frozenset[Name]:
-        """The names in an expression, and those of which the matrices in it are made."""
-        names = names_in(expr)
-        return names.union(*(self._uses(inner) for name, _, inner in self.matrices.values() if name in names))
-
-    def _matrix_lines(self, expr: Expr) -> list[str]:
-        """The lines that compute the matrices in an expression, and those from which they are made."""
-        lines: list[str] = []
-        for name, code, inner in self.matrices.values():
-            if name in names_in(expr) and name not in self.made:
-                self.made.add(name)
-                lines += self._matrix_lines(inner)
-                lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
-        return lines
+    def _matrix(self, e: Expr, lines: list[CodeLine]) -> Name:
+        """The name of an inverse, a Cholesky factor or a determinant, whose line is appended if it is new."""
+        if isinstance(e, Array):
+            return e
+        if e not in self.made:
+            inner = self._matrix(e.args[0], lines)
+            name = self.trace.lines.unused(e.in_code[0].format(label(inner)))
+            entry = inner[tuple(Index(letter, n) for letter, n in zip("ij", inner.sizes, strict=True))]
+            name = Symbol(name, real=True) if isinstance(e, OfMatrix) else Array(name, inner.sizes)
+            left = name if isinstance(e, OfMatrix) else name[entry.indices]
+            lines.append(CodeLine(left, entry, entry.indices, e.in_code[1]))
+            self.made[e] = name
+        return self.made[e]
 
     def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
@@ -137,13 +124,14 @@ class Source:
             self.names[key] = next(n for n in tries if n not in bad)
         return self.names[key]
 
-    def _needed_lines(self) -> tuple[list[Definition], list[Definition]]:
+    def _needed_lines(self) -> tuple[list[CodeLine], list[CodeLine]]:
         """The lines that lead to the value or to a derivative: those before the first adjoint, and the others."""
         forward, adjoints = list(self.derived.forward), self.derived.adjoints
         for r in self.derived.recurrences:
             forward += r.lines_of_states()
             adjoints = r.lines_of_adjoints(adjoints)
-        lines = [*forward, *adjoints.values(), *self._more]
+        every = (*forward, *adjoints.values(), *self._more)
+        lines = [*self._marks(), *(CodeLine(x.left, x.right, getattr(x.left, "indices", ())) for x in every)]
         for r in self.derived.recurrences:
             lines = [x._replace(right=r.in_code(x.right)) for x in lines]
         needed: set[Name] = set()
@@ -152,10 +140,10 @@ class Source:
             if (name := waiting.pop()) not in needed:
                 needed.add(name)
                 waiting += [n for x in lines if x.name == name for n in names_in(x.right)]
-        lines = [x._replace(right=self._with_matrices(x.right)) for x in lines if x.name in needed]
+        lines = [x for x in lines if x.name in needed]
         names = {x.name for x in adjoints.values()}
         n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
-        return lines[:n], lines[n:]
+        return self._coded(lines[:n]), self._coded(lines[n:])
 
     @property
     def _more(self) -> list[Definition]:
@@ -236,7 +224,6 @@ class Source:
         return space["value_and_gradients"]
 
     def _body(self) -> list[str]:
-        self.made = set()
         lines = [*self._argument_lines(), "", *self._code(self.forward)]
         if self.backward:
             lines += ["", *self._upstream(), *self._code(self.backward)]
@@ -254,45 +241,31 @@ class Source:
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         return lines
 
-    def _code(self, lines: list[Definition]) -> list[str]:
+    def _code(self, lines: list[CodeLine]) -> list[str]:
         """The code of lines, each after those that it uses; a loop comes when all is known that it does not compute."""
         code, waiting = [], list(lines)
         of_loops = {array for loop in self.loops for array in loop.arrays}
         while waiting:
             names = {x.name for x in waiting}
-            line = next((x for x in waiting if x.name not in of_loops and not self._uses(x.right) & names), None)
+            line = next((x for x in waiting if x.name not in of_loops and not names_in(x.right) & names), None)
             loop = next((loop for loop in self.loops if names & {*loop.arrays}), None)
             if line is not None:
                 code += self._whole_line(line)
                 waiting.remove(line)
             elif loop is not None:
                 firsts, steps = loop.parts(waiting)
-                code += [needed for x in (*firsts, *steps) for needed in self._needed_by(x)]
                 code += loop.code(firsts, steps, self.printer)
                 waiting = [x for x in waiting if x not in (*firsts, *steps)]
             else:
                 raise NotDerivable("derive: the adjoints of the loops depend on one another in a circle")
         return code
 
-    def _whole_line(self, definition: Definition) -> list[str]:
-        """The code of a line, with its shape, after that of the constants and matrices in it."""
-        shape = f"  # ({self._shape(definition.name.sizes)})" if isinstance(definition.name, Array) else ""
-        *before, last = wrap_terms(line(definition, self.printer), 110)
-        return [*self._needed_by(definition), *before, last + shape]
-
-    def _needed_by(self, definition: Definition) -> list[str]:
-        """The code of the constants and matrices in a line that there are not yet."""
-        names = names_in(definition.right) - self.made
-        constants = [c for c in self.constants if c in names and c not in self.recorded]
-        self.made.update(constants)
-        return [*map(self._chosen_line, constants), *self._matrix_lines(definition.right)]
-
-    def _chosen_line(self, array: Array) -> str:
-        chosen: ExtremeMask = self.trace.lines.constants[array]
-        piece = self.printer.align(self.printer.piece(chosen.of, chosen.indices), chosen.indices)
-        axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
-        shape = self._shape(array.sizes)
-        return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
+    def _whole_line(self, line: CodeLine) -> list[str]:
+        """The code of a line, with its shape."""
+        shape = f"  # ({self._shape(line.name.sizes)})" if isinstance(line.name, Array) else ""
+        right = line.code.format(self.printer.whole(line.right, line.axes))
+        *before, last = wrap_terms(f"{self.identifier(line.name)} = {right}", 110)
+        return [*before, last + shape]
 
     def _upstream(self) -> list[str]:
         used = any(d(self.output) in names_in(x.right) for x in self.derived.adjoints.values())
