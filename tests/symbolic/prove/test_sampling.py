@@ -65,13 +65,6 @@ def test_custom_functions(fn, inputs):
     assert proof.entries == sum(map(math.prod, inputs))
 
 
-def test_floats_are_the_sample_point():
-    x = tt.tensor([1.0, -2.0, 3.0], requires_grad=True)
-    proof = prove(lambda x, c: (x.relu() * c).sum(), x, tt.tensor([0.1, 0.2, 0.3]), size="real")
-    assert proof
-    assert proof.gradients["x"] == pytest.approx([0.1, 0, 0.3])
-
-
 def test_unknown_identities_are_undecided():
     """The rule relies on sin^2 + cos^2 = 1, which residues do not know."""
 

@@ -97,16 +97,16 @@ class Recurrence:
 
     def in_code(self, expr: Expr) -> Expr:
         """An expression with entries of those for the states before a step and after the loop."""
-        return self._renamed(expr, self.sequences, lambda t: self.position(t, False), self.at_end(True))
+        return self._in_arrays(expr, self.sequences, lambda t: self.position(t, False), self.at_end(True))
 
     def shown(self, expr: Expr) -> Expr:
         """An expression as it is printed: h_(t-1) for the state before step t, and δ_t for what reaches h_t."""
         last, back, shift = (1, 1, 0) if self.down else (self.count, -1, -1)
         deltas = [e for e in expr.atoms(Indexed) if e.base in self.adjoints]
         expr = expr.xreplace({e: Indexed(e.base, e.indices[0] + shift, *e.indices[1:]) for e in deltas})
-        return self._renamed(expr, [state.out for state in self.states], lambda t: t + back, last)
+        return self._in_arrays(expr, [state.out for state in self.states], lambda t: t + back, last)
 
-    def _renamed(self, expr: Expr, arrays: Sequence[Array], before: Callable[[Expr], Expr], final: Expr) -> Expr:
+    def _in_arrays(self, expr: Expr, arrays: Sequence[Array], before: Callable[[Expr], Expr], final: Expr) -> Expr:
         """An expression with entries of these arrays for the states before a step and after the loop."""
         change = {}
         for state, array in zip(self.states, arrays, strict=True):

@@ -1,4 +1,4 @@
-"""Loops in the program in NumPy of a derivation: a `for` forward, and one backward for the adjoints."""
+"""Lines of a program in NumPy, and its loops: a `for` forward, and one backward for the adjoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,14 +97,14 @@ class CodeLoop:
     def _entry(self, entry: Indexed, printer: NumPyPrinter) -> Expr:
         """An entry at one step; that of a table of indices counts from 0 in code."""
         step = SymbolAtStep(self.step.name, integer=True, positive=True)
-        moving = [S(i).has(self.step) for i in entry.indices]
-        numbers = ((S(i).xreplace({self.step: step + 1}) - 1).expand() for i in entry.indices)
-        key = [printer.number(n).text if m else ":" for n, m in zip(numbers, moving, strict=True)]
+        numbers = [(S(i).xreplace({self.step: step + 1}) - 1).expand() for i in entry.indices]
+        key = [printer.number(n).text if n.has(step) else ":" for n in numbers]
         while key[-1] == ":":
             key.pop()
         code, values = f"{printer.name(entry.base)}[{', '.join(key)}]", entry.base.values
-        if all(moving):
-            symbol = SymbolAtStep(code, real=True, integer=values and True)
+        others = [(n, i) for n, i in zip(entry.base.sizes, entry.indices, strict=True) if not S(i).has(self.step)]
+        if not others:
+            symbol = SymbolAtStep(code, real=True, integer=values is not None or None)
             return symbol if values is None else symbol + 1
-        sizes, indices = zip(*[pair for *pair, m in zip(entry.base.sizes, entry.indices, moving, strict=True) if not m])
+        sizes, indices = zip(*others, strict=True)
         return Indexed(ArrayAtStep(code, sizes, values=values), *indices)

@@ -57,7 +57,7 @@ class Source:
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
-        self.made: dict[Expr, Name] = {}  # the names of inverses and the like
+        self.matrices: dict[Expr, Name] = {}  # the names of inverses and the like
         self.loops = [CodeLoop(r.step, r.count, r.down, r.sequences) for r in derived.recurrences]
         self.loops += [CodeLoop(r.step, r.count, not r.down, r.adjoints) for r in reversed(derived.recurrences)]
         self.forward, self.backward = self._needed_lines()
@@ -79,13 +79,13 @@ class Source:
         """Is the gradient of the value an argument?"""
         return isinstance(self.output, Array) and not self._more
 
-    def _coded(self, lines: list[CodeLine]) -> list[CodeLine]:
+    def _with_matrices(self, lines: list[CodeLine]) -> list[CodeLine]:
         """The lines, each after those of the matrices in it that have none yet."""
         result: list[CodeLine] = []
         for line in lines:
             entries = sorted(line.right.atoms(OfMatrix), key=str)
-            named = ((e, self._matrix(e.matrix if isinstance(e, MatrixEntry) else e, result)) for e in entries)
-            right = line.right.xreplace({e: x[e.args[1:]] if isinstance(e, MatrixEntry) else x for e, x in named})
+            names = ((e, self._matrix(e.matrix if isinstance(e, MatrixEntry) else e, result)) for e in entries)
+            right = line.right.xreplace({e: x[e.args[1:]] if isinstance(e, MatrixEntry) else x for e, x in names})
             result.append(line._replace(right=right))
         return result
 
@@ -100,15 +100,15 @@ class Source:
         """The name of an inverse, a Cholesky factor or a determinant, whose line is appended if it is new."""
         if isinstance(e, Array):
             return e
-        if e not in self.made:
+        if e not in self.matrices:
             inner = self._matrix(e.args[0], lines)
             name = self.trace.lines.unused(e.in_code[0].format(label(inner)))
             entry = inner[tuple(Index(letter, n) for letter, n in zip("ij", inner.sizes, strict=True))]
             name = Symbol(name, real=True) if isinstance(e, OfMatrix) else Array(name, inner.sizes)
             left = name if isinstance(e, OfMatrix) else name[entry.indices]
             lines.append(CodeLine(left, entry, entry.indices, e.in_code[1]))
-            self.made[e] = name
-        return self.made[e]
+            self.matrices[e] = name
+        return self.matrices[e]
 
     def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
@@ -143,7 +143,7 @@ class Source:
         lines = [x for x in lines if x.name in needed]
         names = {x.name for x in adjoints.values()}
         n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
-        return self._coded(lines[:n]), self._coded(lines[n:])
+        return self._with_matrices(lines[:n]), self._with_matrices(lines[n:])
 
     @property
     def _more(self) -> list[Definition]:
