@@ -4,10 +4,12 @@ import math
 
 import tinytensor as tt
 from tests.symbolic.programs import programs
+from tinytensor.symbolic import Index
 
 T, D, M, N, K, MORE, NUMBER = ("T",), ("D",), ("M",), ("N",), ("K",), ("T + 1",), ()
 TD, TM, DM, DD, MM, NM, NN = ("T", "D"), ("T", "M"), ("D", "M"), ("D", "D"), ("M", "M"), ("N", "M"), ("N", "N")
 NTD, XH = ("N", "T", "D"), {"x": TD, "h": D}
+VD, DV, TV, WORDS, GROUPS = ("V", "D"), ("D", "V"), ("T", "V"), Index(T, "V"), Index(T, "T")
 
 
 class Recurrent:
@@ -192,6 +194,28 @@ class Recurrent:
                 h = h * x[0]
             h = h.maximum(x[t])
         return h.sum()
+
+    def language_model(E: VD, U: DD, O: DV, h: D, words: WORDS, y: WORDS):
+        loss = 0.0
+        for t in range(words.shape[0]):
+            h = (h @ U + E[words[t]]).tanh()
+            loss = loss - (h @ O).log_softmax(-1)[y[t]]
+        return loss / words.shape[0]
+
+    def rows_by_two_tables(x: TV, h: M, groups: GROUPS, words: WORDS):
+        for t in reversed(range(words.shape[0])):
+            h = (h * x[t, words[groups[t]]] + words[t] * h).sin()
+        return h.sum()
+
+    def largest_of_the_last_state(x: TD, h: D):
+        for t in range(x.shape[0]):
+            h = (h * x[t]).sin()
+        return h.max()
+
+    def inverse_of_the_last_state(A: DD, x: T):
+        for t in range(x.shape[0]):
+            A = A * x[t]
+        return tt.linalg.inv(A).sum()
 
     def one_more_at_first(x: TD, h: D):
         for t in range(x.shape[0] - 1):

@@ -87,5 +87,5 @@ def test_function_that_takes_no_sizes_has_its_own_error():
 def test_size_of_a_sum_is_read_from_the_shape():
     derivation = derive(_conv(stride=2), x=WIDE, w=("O", "C", 3))
     assert "M = (x.shape[2] - 1) // 2" in derivation.source()
-    with pytest.raises(ValueError, match=r"dimension 2 of x has size 8; expected 2\*M \+ 1"):
+    with pytest.raises(ValueError, match=r"x has the shape \(2, 3, 8\); expected \(N, C, 2\*M \+ 1\), which"):
         derivation.evaluate(x=np.ones((2, 3, 8)), w=np.ones((2, 3, 3)))

@@ -1,10 +1,9 @@
 """Formulas of derivations in print: as text, as LaTeX, in matrix notation."""
 
-import numpy as np
 import pytest
 from sympy import Integer, Rational, Symbol, exp, log, pi, sqrt
 
-from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
+from tests.symbolic.derive.derived_functions import derived
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
@@ -89,42 +88,3 @@ def test_notebook_shows_formulas_in_both_notations():
     assert shown.count("<math") == 6 + 5  # of the lines, and of those that have a matrix form
     assert "proved for any size" in shown
     assert "<summary>assumptions</summary>" in shown
-
-
-def interim(name: str, inputs: dict) -> dict:
-    """All names of a derivation's program, with their values."""
-    text, space = derived(name).source(), {}
-    before, _, _ = text.partition("    return {")
-    exec("import numpy as np\n" + before + "    return locals()\n", space)
-    return space | space["value_and_gradients"](**inputs)
-
-
-def matrices_hold(name: str, change=lambda code: code) -> int:
-    """How many lines have a matrix form; each gives the values of the program."""
-    derivation = derived(name)
-    inputs = arrays(derivation, (3, 2, 5, 4, 7, 6))
-    sizes = dict(zip((str(s) for s in derivation.derived.trace.sizes), (3, 2, 5, 4, 7, 6)))
-    names = interim(name, inputs) | {"size": type("size", (), sizes)}
-    for form in derivation.matrix():
-        ours = np.asarray(eval(change(form.right.code), names))
-        left = form.line.left
-        expected = np.asarray(names[str(getattr(left, "base", left))])
-        assert ours.size in (expected.size, 1), (name, form)
-        np.testing.assert_allclose(ours.reshape(expected.shape) if ours.size > 1 else ours, expected, atol=1e-12)
-    return len(derivation.matrix())
-
-
-# a table that the function makes is no name of the program; "special" has a name that the program must change
-PLAIN = [name for name in FUNCTIONS if name not in ("table_of_values", "angles", "special")]
-
-
-@pytest.mark.slow
-def test_matrix_forms_have_the_values_of_the_lines():
-    assert sum(map(matrices_hold, PLAIN)) > 80
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(("right", "wrong"), [(".T", ""), ("-", "+"), ("np.ones", "2 * np.ones")])
-def test_wrong_matrix_form_is_noticed(right, wrong):
-    with pytest.raises((AssertionError, ValueError)):
-        matrices_hold("layer norm", lambda code: code.replace(right, wrong))

@@ -1,10 +1,10 @@
-"""Each function of the tables: its gradients beside backward() and differences, its program, its formulas as typeset.
+"""Each function of the tables: its gradients beside backward() and differences, its program, its formulas in print.
 
 That each is proved, and that each gradient by hand is proved or refuted by its term, is what collection.json says.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -14,9 +14,14 @@ from tests.symbolic.collection import FILE, cases, derivation_of, read
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.derive.results import Block, BlockMatrices, Result
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.source import MODULES, evaluate_at
+from tinytensor.symbolic.index_calculus.formulas import name_of
 from tinytensor.symbolic.index_calculus.functions import detach
+from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
+from tinytensor.symbolic.index_calculus.matrices import Matrices
+from tinytensor.symbolic.index_calculus.numpy_printer import helpers
 from tinytensor.utils.display.notebook import formula
 
 CASES, FROZEN = cases(), read(FILE)
@@ -85,3 +90,38 @@ def test_program_imports_numpy_alone_and_the_page_is_typeset(name):
     for line in (*result.lines, *(line for group in result.groups for line in group), *result.matrix()):
         assert formula(line.latex()), line.latex()
     assert "<table>" in result._repr_html_()
+
+
+def differing_forms(result: Result, change: Callable[[str], str] = lambda code: code) -> set[str]:
+    """The lines of whose values the code of their matrix form, changed, has others."""
+    program, rng, lines, parts = result._program, np.random.default_rng(0), {}, ""
+    for x in (form.line for form in result.matrix()):
+        if name_of(x.left) in {line.name for line in program.lines} and not x.right.has(OfMatrix):
+            forms = BlockMatrices if isinstance(x, Block) else Matrices
+            code = forms(result.names, result.short_names, program.printer).form(x.left, x.right).code
+            parts += f'"form of {x}": {change(code)}, "{x}": {program.identifier(name_of(x.left))}, '
+            lines[str(x)] = f"form of {x}"
+    space = {"np": np}
+    exec("\n".join([*helpers(parts), program.text().replace("    return {", f"    return {{{parts}", 1)]), space)
+    program.function, differing = space["value_and_gradients"], set()
+    for sample in points(result.derivation):
+        along = {n: rng.normal(size=sample.inputs[n].shape) for n in result.directions}
+        along = {program.identifier(result.directions[n]): x for n, x in along.items()}
+        if (values := evaluate_at(program, sample, **along)) is None:
+            return {"the shapes do not fit"}
+        for line, form in lines.items():
+            ours, wanted = values[form].ravel(), values[line].ravel()
+            if ours.size not in (1, wanted.size) or not np.allclose(ours, wanted, 1e-9, 1e-12):
+                differing.add(line)
+    return differing
+
+
+@pytest.mark.parametrize("name", list(some(DERIVED, 40)))
+def test_matrix_forms_have_the_values_of_the_lines(name):
+    assert differing_forms(CASES[name].make()) == set()
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("right", "wrong"), [(".T", ""), ("-", "+"), ("np.ones", "2 * np.ones")])
+def test_a_wrong_matrix_form_is_noticed(right, wrong):
+    assert differing_forms(CASES["functions: layer norm"].make(), lambda code: code.replace(right, wrong))

@@ -44,7 +44,7 @@ def test_wrong_recurrence_is_not_proved_without_numbers(name, argument, wrong, r
 @pytest.mark.slow
 def test_induction_that_compares_nothing_proves_a_wrong_recurrence(monkeypatch):
     monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
-    monkeypatch.setattr(recurrences_by_hand, "_is_known", lambda *_: set())
+    monkeypatch.setattr(recurrences_by_hand, "_conditions", lambda *_: set())
     assert check(derivation_of("last_state"), {"U": ByHand.dU_without_transpose})  # the planted mistake
 
 

@@ -155,9 +155,9 @@ def test_functions_with_another_gradient_path_are_proved():
 
 
 CONVERSIONS = {
-    "float": (lambda x: x.float().sum(), "float(x_0): an exact scalar is not rounded"),
-    "long": (lambda x: x.long() * 2, "int(x_0): an exact scalar is no index or count"),
-    "math": (lambda x: math.exp(x[0].item()) * x, "float(x_0): an exact scalar is not rounded"),
+    "float": (lambda x: x.float().sum(), "an exact scalar is not rounded"),
+    "long": (lambda x: x.long() * 2, "an exact scalar is no index or count"),
+    "math": (lambda x: math.exp(x[0].item()) * x, "an exact scalar is not rounded"),
     "tolist": (lambda x: tt.tensor((x * 2).tolist()), "tensor: values of object are not stored; expected float32"),
     "numpy": (lambda x: tt.tensor(np.exp(x.detach().numpy())), "tensor: values of object are not stored"),
     "indices": (
@@ -167,10 +167,11 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.parametrize("size", ["small", "real"])
 @pytest.mark.parametrize("what", CONVERSIONS)
-def test_unsupported_scalar_operations_give_advice(what):
+def test_unsupported_scalar_operations_give_advice(what, size):
     fn, expected = CONVERSIONS[what]
-    message, notes = error_of(fn, (3,))
+    message, notes = error_of(fn, (3,), size=size)
     assert expected in message
     assert "prove: in test_advice.py, line " in notes and "lambda x: " in notes
     assert HELP in notes

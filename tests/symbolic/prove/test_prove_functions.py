@@ -133,6 +133,8 @@ def test_detached_values_must_be_named_constant(name):
     assert f"{what} is held constant" in named.where
     sampled = prove(fn, (3,), size="real")
     assert sampled.verdict == "undecided" and f"not on the tape, but dependent on the inputs: {what}" in repr(sampled)
+    by_item = prove(lambda x: (x * x.sum().item()).sum(), (3,), size="real")
+    assert by_item.verdict == "undecided" and "a value that is held constant has a derivative" in repr(by_item)
 
 
 @pytest.mark.parametrize(

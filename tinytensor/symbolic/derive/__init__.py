@@ -26,6 +26,6 @@ orders.py      `derive`, `jvp`, `hvp`, `gauss_newton`: which derivatives are mea
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand, in numbers and as formulas in the names of the function
-recurrent_source.py      a derivation with loops as a program in NumPy
+recurrent_source.py      the lines of a program in NumPy, and its loops
 recurrences_by_hand.py   the recurrences of a gradient by hand as those of the function
 """

@@ -15,9 +15,9 @@ sides of the recurrence of δ, and its derivatives by all other names are their 
 steps one after the other, by induction over the steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from sympy import Add, Expr, Indexed, Symbol
+from sympy import Add, Expr, Indexed, S, Symbol
 
 from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.values import Lines
@@ -34,8 +34,10 @@ class Recurrence:
         self.states: list[State] = loop.states
         self.link = Symbol(lines.unused("link"), real=True)
         self.adjoints: list[Array] = []
+        self.sequences: list[Array] = []  # in code: all values of a state, the initial one among them
         for state in self.states:
             name = str(state.out.label)
+            self.sequences.append(Array(lines.unused(f"{name}_states"), (self.count + 1, *state.out.sizes[1:])))
             plain = lines.unused("δ" if len(self.states) == 1 else f"δ_{name}")
             sizes = (self.count + 1, *state.out.sizes[1:])
             label = {} if len(self.states) == 1 else {"text": f"δ{name}", "tex": rf"\delta {name_tex(name)}"}
@@ -82,20 +84,39 @@ class Recurrence:
             changed[line.name] = Definition(Indexed(adjoint, self.at_end(True), *indices), line.right)
         return {name: changed.get(name, line) for name, line in adjoints.items()}
 
+    def lines_of_states(self) -> Iterator[Definition]:
+        """The lines in code of all values of the states, and of those after the loop."""
+        for state, sequence in zip(self.states, self.sequences, strict=True):
+            indices = state.indices
+            yield Definition(Indexed(sequence, self.at_end(False), *indices), S(state.initial.entry(*indices)))
+            after = sequence[(self.position(self.step, True), *indices)]
+            yield Definition(after, state.out[(self.step, *indices)])
+            t = Index("t", self.count)
+            yield Definition(state.before[(t, *indices)], sequence[(self.position(t, False), *indices)])
+            yield Definition(state.final_at(indices), Indexed(sequence, self.at_end(True), *indices))
+
+    def in_code(self, expr: Expr) -> Expr:
+        """An expression with entries of those for the states before a step and after the loop."""
+        return self._in_arrays(expr, self.sequences, lambda t: self.position(t, False), self.at_end(True))
+
     def shown(self, expr: Expr) -> Expr:
         """An expression as it is printed: h_(t-1) for the state before step t, and δ_t for what reaches h_t."""
-        last, back = (1, 1) if self.down else (self.count, -1)
+        last, back, shift = (1, 1, 0) if self.down else (self.count, -1, -1)
+        deltas = [e for e in expr.atoms(Indexed) if e.base in self.adjoints]
+        expr = expr.xreplace({e: Indexed(e.base, e.indices[0] + shift, *e.indices[1:]) for e in deltas})
+        return self._in_arrays(expr, [state.out for state in self.states], lambda t: t + back, last)
+
+    def _in_arrays(self, expr: Expr, arrays: Sequence[Array], before: Callable[[Expr], Expr], final: Expr) -> Expr:
+        """An expression with entries of these arrays for the states before a step and after the loop."""
         change = {}
-        for state, adjoint in zip(self.states, self.adjoints, strict=True):
+        for state, array in zip(self.states, arrays, strict=True):
             for e in expr.atoms(Indexed):
                 if e.base == state.before:
-                    change[e] = Indexed(state.out, e.indices[0] + back, *e.indices[1:])
+                    change[e] = Indexed(array, before(e.indices[0]), *e.indices[1:])
                 elif e.base == state.final:
-                    change[e] = Indexed(state.out, last, *e.indices)
-                elif e.base == adjoint:
-                    change[e] = Indexed(adjoint, e.indices[0] - (0 if self.down else 1), *e.indices[1:])
+                    change[e] = Indexed(array, final, *e.indices)
             if isinstance(state.final, Symbol):
-                change[state.final] = Indexed(state.out, last)
+                change[state.final] = Indexed(array, final)
         return expr.xreplace(change)
 
 

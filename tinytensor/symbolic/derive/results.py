@@ -11,7 +11,6 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
-from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
@@ -328,8 +327,7 @@ class Result(Typeset):
     @cached_property
     def _program(self) -> Source:
         lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
-        form = RecurrentSource if self.derived.recurrences else Source
-        return form(self.name, self.derived, lines, self.contents, self.directions, self.between)
+        return Source(self.name, self.derived, lines, self.contents, self.directions, self.between)
 
     @property
     def results(self) -> Mapping[Key, Formula]:

@@ -7,7 +7,7 @@ it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly thi
 import itertools
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -16,12 +16,14 @@ from sympy import Expr, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
+from tinytensor.symbolic.derive.recurrent_source import ArrayAtStep, CodeLine, CodeLoop, SymbolAtStep
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, Size, sizes_of
-from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
-from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, wrap_terms
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 MODULES = "math", "statistics"  # of Python's, in the definitions of functions that NumPy lacks
 RESERVED = {"np", *MODULES, "upstream", "value", "value_and_gradients", *HELPERS}
@@ -55,66 +57,63 @@ class Source:
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
-        self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
-        self.lines = [x._replace(right=self._with_matrices(x.right)) for x in self._needed_lines()]
-        self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
-        self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
+        self.matrices: dict[Expr, Name] = {}  # the names of inverses and the like
+        self.loops = [CodeLoop(r.step, r.count, r.down, r.sequences) for r in derived.recurrences]
+        self.loops += [CodeLoop(r.step, r.count, not r.down, r.adjoints) for r in reversed(derived.recurrences)]
+        self.forward, self.backward = self._needed_lines()
+        self.lines = [*self.forward, *self.backward]
+        tables = (c for c, x in self.trace.lines.constants.items() if not isinstance(x, ExtremeMask))
+        self.recorded = [c for c in tables if any(c in names_in(x.right) for x in self.lines)]
         self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
-        names = (*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines])
-        sizes = set().union(*(sizes_of(a) for a in names if isinstance(a, Array)))
+        arguments, names = [*self.trace.arrays.values(), *self.recorded], [x.name for x in self.lines]
+        sizes = set().union(*(sizes_of(a) for a in (*arguments, *names) if isinstance(a, Array)))
         sizes = sorted(sizes.union(*(x.right.atoms(Size) for x in self.lines)), key=str)
-        arguments = [*self.trace.arrays.values(), *self.recorded]
-        for name in (*arguments, *sizes, *self.constants, *self.directions.values(), *[x.name for x in self.lines]):
+        for name in (*arguments, *sizes, *self.directions.values(), *names):
             self.identifier(name)
         order = [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
         self.printer = NumPyPrinter(self.identifier, self.identifier, order)
         self.sizes, self.free = self._solve_sizes(sizes)
-        self.made: set[Name] = set()  # constants and matrices that have a line
 
     @property
     def takes_upstream(self) -> bool:
         """Is the gradient of the value an argument?"""
         return isinstance(self.output, Array) and not self._more
 
-    def _with_matrices(self, expr: Expr) -> Expr:
-        """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
-        changes: dict[Expr, Expr] = {}
-        for e in sorted(expr.atoms(OfMatrix), key=str):
-            matrix = self._matrix(e.matrix)
-            if isinstance(e, MatrixEntry):
-                changes[e] = matrix[e.args[1:]]
-                continue
-            if e not in self.matrices:
-                name = self.trace.lines.unused(f"{'det' if isinstance(e, Determinant) else 'logdet'}_{label(matrix)}")
-                function = "det({})" if isinstance(e, Determinant) else "slogdet({})[1]"
-                self.matrices[e] = Symbol(name, real=True), f"np.linalg.{function}", matrix
-            changes[e] = self.matrices[e][0]
-        return expr.xreplace(changes)
+    def _with_matrices(self, lines: list[CodeLine]) -> list[CodeLine]:
+        """The lines, each after those of the matrices in it that have none yet."""
+        result: list[CodeLine] = []
+        for line in lines:
+            entries = sorted(line.right.atoms(OfMatrix), key=str)
+            names = ((e, self._matrix(e.matrix if isinstance(e, MatrixEntry) else e, result)) for e in entries)
+            right = line.right.xreplace({e: x[e.args[1:]] if isinstance(e, MatrixEntry) else x for e, x in names})
+            result.append(line._replace(right=right))
+        return result
 
-    def _matrix(self, matrix: Matrix) -> Array:
-        """The array that a matrix has in code."""
-        if isinstance(matrix, Array):
-            return matrix
-        if matrix not in self.matrices:
-            inner = self._matrix(matrix.args[0])
-            inverse = isinstance(matrix, Inverse)
-            name = self.trace.lines.unused(f"{label(inner)}_{'inv' if inverse else 'chol'}")
-            function = "np.linalg.inv({})" if inverse else "np.linalg.cholesky({})"
-            self.matrices[matrix] = Array(name, inner.sizes), function, inner
-        return self.matrices[matrix][0]
+    def _marks(self) -> Iterator[CodeLine]:
+        """The lines of the constants that mark the largest entries of an array, or the like."""
+        for array, mask in self.trace.lines.constants.items():
+            if isinstance(mask, ExtremeMask):
+                axis = mask.axes[0] if len(mask.axes) == 1 else mask.axes
+                yield CodeLine(array[mask.indices], mask.of, mask.indices, f"{mask.function}({{}}, {axis})")
 
-    def _matrix_lines(self, expr: Expr) -> list[str]:
-        """The lines that compute the matrices in an expression, and those from which they are made."""
-        lines: list[str] = []
-        for name, code, inner in self.matrices.values():
-            if name in names_in(expr) and name not in self.made:
-                self.made.add(name)
-                lines += self._matrix_lines(inner)
-                lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
-        return lines
+    def _matrix(self, e: Expr, lines: list[CodeLine]) -> Name:
+        """The name of an inverse, a Cholesky factor or a determinant, whose line is appended if it is new."""
+        if isinstance(e, Array):
+            return e
+        if e not in self.matrices:
+            inner = self._matrix(e.args[0], lines)
+            name = self.trace.lines.unused(e.in_code[0].format(label(inner)))
+            entry = inner[tuple(Index(letter, n) for letter, n in zip("ij", inner.sizes, strict=True))]
+            name = Symbol(name, real=True) if isinstance(e, OfMatrix) else Array(name, inner.sizes)
+            left = name if isinstance(e, OfMatrix) else name[entry.indices]
+            lines.append(CodeLine(left, entry, entry.indices, e.in_code[1]))
+            self.matrices[e] = name
+        return self.matrices[e]
 
     def identifier(self, name: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
+        if isinstance(name, ArrayAtStep | SymbolAtStep):
+            return label(name)
         is_size = isinstance(name, Size)
         key = ("size", name.name) if is_size else label(name)
         if key not in self.names:
@@ -125,23 +124,26 @@ class Source:
             self.names[key] = next(n for n in tries if n not in bad)
         return self.names[key]
 
-    def _needed_lines(self) -> list[Definition]:
-        """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *self._more)}
-        wanted = [self.output, *(line.name for line, _ in self.results.values()), *(x.name for x in self.between)]
-        lines: dict[Name, Definition] = {}
-
-        def visit(name: Name) -> None:
-            if name in every and name not in lines:
-                for used in every:
-                    if used in names_in(every[name].right):
-                        visit(used)
-                lines[name] = every[name]
-
-        for name in wanted:
-            visit(name)
-        forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *self._more]
+    def _needed_lines(self) -> tuple[list[CodeLine], list[CodeLine]]:
+        """The lines that lead to the value or to a derivative: those before the first adjoint, and the others."""
+        forward, adjoints = list(self.derived.forward), self.derived.adjoints
+        for r in self.derived.recurrences:
+            forward += r.lines_of_states()
+            adjoints = r.lines_of_adjoints(adjoints)
+        every = (*forward, *adjoints.values(), *self._more)
+        lines = [*self._marks(), *(CodeLine(x.left, x.right, getattr(x.left, "indices", ())) for x in every)]
+        for r in self.derived.recurrences:
+            lines = [x._replace(right=r.in_code(x.right)) for x in lines]
+        needed: set[Name] = set()
+        waiting = [self.output, *(x.name for x in (*self.between, *(line for line, _ in self.results.values())))]
+        while waiting:
+            if (name := waiting.pop()) not in needed:
+                needed.add(name)
+                waiting += [n for x in lines if x.name == name for n in names_in(x.right)]
+        lines = [x for x in lines if x.name in needed]
+        names = {x.name for x in adjoints.values()}
+        n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
+        return self._with_matrices(lines[:n]), self._with_matrices(lines[n:])
 
     @property
     def _more(self) -> list[Definition]:
@@ -222,12 +224,9 @@ class Source:
         return space["value_and_gradients"]
 
     def _body(self) -> list[str]:
-        self.made = set()
-        plain = {x.name for x in (*self.derived.forward, *self._more)}
-        n = next((k for k, x in enumerate(self.lines) if x.name not in plain), len(self.lines))
-        lines = [*self._argument_lines(), "", *self._forward(self.lines[:n])]
-        if n < len(self.lines):
-            lines += ["", *self._upstream(), *self._backward(self.lines[n:])]
+        lines = [*self._argument_lines(), "", *self._code(self.forward)]
+        if self.backward:
+            lines += ["", *self._upstream(), *self._code(self.backward)]
         return [*lines, "", *self._results()]
 
     def _argument_lines(self) -> list[str]:
@@ -242,33 +241,31 @@ class Source:
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         return lines
 
-    def _forward(self, lines: list[Definition]) -> list[str]:
-        """The code of the function's lines, and of those that need no gradient."""
-        return [code for x in lines for code in self._whole_line(x)]
+    def _code(self, lines: list[CodeLine]) -> list[str]:
+        """The code of lines, each after those that it uses; a loop comes when all is known that it does not compute."""
+        code, waiting = [], list(lines)
+        of_loops = {array for loop in self.loops for array in loop.arrays}
+        while waiting:
+            names = {x.name for x in waiting}
+            line = next((x for x in waiting if x.name not in of_loops and not names_in(x.right) & names), None)
+            loop = next((loop for loop in self.loops if names & {*loop.arrays}), None)
+            if line is not None:
+                code += self._whole_line(line)
+                waiting.remove(line)
+            elif loop is not None:
+                firsts, steps = loop.parts(waiting)
+                code += loop.code(firsts, steps, self.printer)
+                waiting = [x for x in waiting if x not in (*firsts, *steps)]
+            else:
+                raise NotDerivable("derive: the adjoints of the loops depend on one another in a circle")
+        return code
 
-    def _backward(self, lines: list[Definition]) -> list[str]:
-        """The code of the gradients, and of what is made from them."""
-        return self._forward(lines)
-
-    def _whole_line(self, definition: Definition) -> list[str]:
-        """The code of a line, with its shape, after that of the constants and matrices in it."""
-        shape = f"  # ({self._shape(definition.name.sizes)})" if isinstance(definition.name, Array) else ""
-        *before, last = wrap_terms(line(definition, self.printer), 110)
-        return [*self._needed_by(definition), *before, last + shape]
-
-    def _needed_by(self, definition: Definition) -> list[str]:
-        """The code of the constants and matrices in a line that there are not yet."""
-        names = names_in(definition.right) - self.made
-        constants = [c for c in self.constants if c in names and c not in self.recorded]
-        self.made.update(constants)
-        return [*map(self._chosen_line, constants), *self._matrix_lines(definition.right)]
-
-    def _chosen_line(self, array: Array) -> str:
-        chosen: ExtremeMask = self.trace.lines.constants[array]
-        piece = self.printer.align(self.printer.piece(chosen.of, chosen.indices), chosen.indices)
-        axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
-        shape = self._shape(array.sizes)
-        return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
+    def _whole_line(self, line: CodeLine) -> list[str]:
+        """The code of a line, with its shape."""
+        shape = f"  # ({self._shape(line.name.sizes)})" if isinstance(line.name, Array) else ""
+        right = line.code.format(self.printer.whole(line.right, line.axes))
+        *before, last = wrap_terms(f"{self.identifier(line.name)} = {right}", 110)
+        return [*before, last + shape]
 
     def _upstream(self) -> list[str]:
         used = any(d(self.output) in names_in(x.right) for x in self.derived.adjoints.values())
@@ -311,8 +308,12 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     free = {source.identifier(s): s for s in source.free}
     _check_names(source, inputs, free, call)
     arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
+    for name, a in source.arguments.items():
+        if arrays[name].ndim != len(a.dims):
+            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
     sizes = {s: int(inputs[n]) for n, s in free.items()}
-    sizes |= _sizes_in(source, arrays, sizes, call)
+    for size, name, k, by, less in source.sizes:
+        sizes[size] = (arrays[name].shape[k] - int(less.xreplace(sizes))) // int(by.xreplace(sizes))
     for name, a in source.arguments.items():
         _check_array(arrays[name], a, sizes, f"{call}: {name}")
     shapes = {source.identifier(x): (n, arrays[n].shape) for n, x in source.directions.items()}
@@ -350,24 +351,9 @@ def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str
         raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
 
 
-def _sizes_in(source: Source, arrays: Mapping[str, np.ndarray], known: dict[Size, int], call: str) -> dict[Size, int]:
-    """The sizes that are known, and those that the shapes of the arrays give."""
-    sizes = dict(known)
-    for name, a in source.arguments.items():
-        if arrays[name].ndim != len(a.dims):
-            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
-    for size, name, k, by, less in source.sizes:
-        number, remainder = divmod(arrays[name].shape[k] - int(less.xreplace(sizes)), int(by.xreplace(sizes)))
-        if remainder or number < 1:
-            wanted = f"a multiple of {by}" if less == 0 else f"{(by * size + less)}"
-            raise ValueError(f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected {wanted}")
-        sizes[size] = number
-    return sizes
-
-
 def _check_array(array: np.ndarray, argument: Argument, sizes: dict[Size, int], what: str) -> None:
     """Has an argument the shape that belongs to these sizes, and has it entries within its range?"""
-    if array.shape != (expected := _numbers(argument.shape, sizes)):
+    if array.shape != (expected := _numbers(argument.shape, sizes)) or min(sizes.values(), default=1) < 1:
         words = ", ".join(f"{s} = {n}" for s, n in sizes.items())
         raise ValueError(
             f"{what} has the shape {array.shape}; expected {_format_shape(argument.shape)}, which is {expected} for "

@@ -43,6 +43,8 @@ class _Called:
 class Inverse(_Called, Basic):
     """A⁻¹ of a matrix."""
 
+    in_code = "{}_inv", "np.linalg.inv({})"  # its name and its value in a program
+
 
 class SymmetricInverse(Inverse):
     """S⁻¹ of a matrix that is symmetric by its definition."""
@@ -50,6 +52,8 @@ class SymmetricInverse(Inverse):
 
 class Cholesky(_Called, Basic):
     """The lower triangular L with L Lᵀ = (S + Sᵀ)/2 and a diagonal above 0."""
+
+    in_code = "{}_chol", "np.linalg.cholesky({})"
 
 
 Matrix = Array | Inverse | Cholesky
@@ -136,6 +140,8 @@ class MatrixEntry(OfMatrix):
 class Determinant(OfMatrix):
     """det A; a second argument says that A is symmetric by its definition."""
 
+    in_code = "det_{}", "np.linalg.det({})"
+
     def slope(self, by: Indexed) -> Expr:
         return self * _slope_of_log(*self.args, by=by)
 
@@ -145,6 +151,8 @@ class Determinant(OfMatrix):
 
 class LogAbsDet(OfMatrix):
     """log |det A|; a second argument says that A is symmetric by its definition."""
+
+    in_code = "logdet_{}", "np.linalg.slogdet({})[1]"
 
     def slope(self, by: Indexed) -> Expr:
         return _slope_of_log(*self.args, by=by)
