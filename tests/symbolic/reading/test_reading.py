@@ -5,6 +5,7 @@ wherever its conditions hold.
 """
 
 import ast
+import operator
 import sys
 import threading
 
@@ -188,6 +189,39 @@ def test_a_fraction_in_a_condition_of_where_is_no_contradiction():
     for where, words in {"N/2 > M": "N/2 > M", "N > 3*M/2": "N > 3*M/2", "(N + M) % 3 == 1": "(M + N) % 3 = 1"}.items():
         verdict = derive(by_size, x=N, y=("M",), where=where).verdict
         assert verdict.startswith(f"proved only for {words} and N > 100")
+
+
+def test_what_a_reading_changes_before_it_begins_anew_is_noticed():
+    calls = []
+
+    def falling(x):
+        h = x[0] * 0
+        if not calls:
+            calls.append(1.0)
+        for t in range(len(x)):
+            h = h * 0.5 + x[-1 - t]
+        return h * len(calls)
+
+    with pytest.raises(NotDerivable, match="another call would differ"):
+        derive(falling, x=N)
+
+
+def test_a_loop_is_what_was_compiled_whatever_its_source_says_now(tmp_path):
+    source = (
+        "def f(x):\n    h, n = 0.0, [1.0]\n    for t in range(len(x)):\n        {}\n        h\n    return h * sum(n)"
+    )
+    file = tmp_path / "changed.py"
+    for step, words in {
+        "h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)": "asks for a type",
+        "h = h + x[t]; add(n, [1.0])": "n is changed",
+        "h = h + x[t]; n.append(1.0)": "n collects",
+        "h = h + x[t]; break": "left before its last step",
+    }.items():
+        names = {"add": operator.iadd}
+        exec(compile(source.format(step), file, "exec"), names)
+        file.write_text(source.format("h = h + x[t]"))
+        with pytest.raises(NotDerivable, match=words):
+            derive(names["f"], x=N)
 
 
 def test_a_reading_leaves_the_engine_as_it_was():

@@ -454,6 +454,278 @@ def by_default(x):
     return asked_in_a_step(x, lambda h, asks=isinstance: asks(h, float))
 
 
+def with_attribute(value, f=id):
+    """The value, with a function as its attribute, which the user's code may call by its name."""
+    value.f = f
+    return value
+
+
+own_module, own_tensor = with_attribute(nn.Module()), with_attribute(tt.zeros(3))
+own_function, own_layer = with_attribute(lambda: None), nn.Linear(2, 2)
+with_attribute(own_layer.weight)
+own_number, own_error = type("Number", (int,), {"f": id})(3), type("Failure", (Exception,), {"f": id})
+OfItems = type("OfItems", (tuple,), {"types": property(functools.partial(map, type))})
+formatting, each_type = str.format, np.frompyfunc(functools.partial(map, type), 1, 1)
+switching, grids, asked_tensor = np.zeros(6), np.zeros((2, 3)), tt.zeros(3)
+points = tt.arange(3, dtype=tt.float64)
+turning, lists, quiet = collections.OrderedDict.fromkeys(range(400), 1.0), ([[0.0]], [[0.0]]), np.seterr
+settings.config, settings_held = Config(), types.SimpleNamespace(module=settings)
+settings.config.rows = []
+counted_float = type("CountedFloat", (np.float64,), {})(2.0)
+counted_float.rows = []
+other_builtins = {"__name__": __name__, "__builtins__": {"abs": id}}
+exec("def identity_of(n): return abs(n)", other_builtins)
+identity_of = other_builtins["identity_of"]
+
+
+def returned_holder():
+    return identity_held
+
+
+identity_held = type("Holder", (), {"f": id})()
+
+
+class Entered:
+    def __enter__(self):
+        pass
+
+
+class Prepared(type):
+    @classmethod
+    def __prepare__(cls, *_):
+        return {"__exit__": slice}
+
+
+class Truth:
+    """Another truth value whenever it is asked."""
+
+    def __init__(self):
+        self.answers = iter([False, True])
+
+    def __bool__(self):
+        return next(self.answers)
+
+
+class Changing(Quiet):
+    def __exit__(self, *error):
+        return Truth()
+
+
+class Another(Quiet):
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            raise IndexError
+
+
+class Ended:
+    """An error of a size becomes the end of a loop."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __getitem__(self, n):
+        with Another():
+            return int.bit_length(self.n)
+
+
+class QuietCoroutine:
+    async def __aenter__(self):
+        pass
+
+    async def __aexit__(self, *error):
+        return True
+
+
+async def quiet_coroutine(n, rows):
+    async with QuietCoroutine():
+        rows.append(int.bit_length(n))
+
+
+@types.coroutine
+def run_coroutine(n, rows):
+    yield from quiet_coroutine(n, rows)
+
+
+class Shaped:
+    """NumPy drops the error of its ndim, which no stand-in of a size would raise."""
+
+    def __init__(self, n):
+        self.n = n
+
+    @property
+    def ndim(self):
+        return 0 * bool(self.n.expr) + 1
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((1,) * (1 + (self.n > 2100)))
+
+
+def gradient_is_wanted(self):
+    return self._requires_grad
+
+
+class Tagged:
+    """Its __init__() gives an attribute to another object."""
+
+    def __init__(self, y):
+        y.rows = []
+
+
+class Held:
+    """Programs that call what a name's object holds, or a function returns."""
+
+    def of_a_module(x):
+        return if_(own_module.f(N(x)) == own_module.f(20), x)
+
+    def of_a_parameter(x):
+        return if_(own_layer.weight.f(N(x)) == own_layer.weight.f(20), x)
+
+    def of_a_tensor(x):
+        return if_(own_tensor.f(N(x)) == own_tensor.f(20), x)
+
+    def of_a_function(x):
+        return if_(own_function.f(N(x)) == own_function.f(20), x)
+
+    def of_a_number(x):
+        return if_(own_number.f(N(x)) == own_number.f(20), x)
+
+    def of_an_error(x):
+        return if_(own_error.f(N(x)) == own_error.f(20), x)
+
+    def of_a_returned_object(x):
+        return if_(returned_holder().f(N(x)) == returned_holder().f(20), x)
+
+    def of_an_object_that_is_sent(x):
+        def asks():
+            holder = yield
+            yield holder.f(N(x)) == holder.f(20)
+
+        asking = asks()
+        next(asking)
+        return if_(asking.send(identity_held), x)
+
+    def of_a_property(x):
+        return if_([*OfItems((N(x),)).types] == [*OfItems((20,)).types], x)
+
+    def of_a_text(x):
+        return if_(len(formatting("{.__doc__}", N(x))) > 300, x)
+
+    def of_an_array_function(x):
+        return if_([*each_type(Dropped(20, [N(x)]))] == [*each_type(Dropped(20, [20]))], x)
+
+    def of_other_builtins(x):
+        return if_(identity_of(N(x)) == identity_of(20), x)
+
+    def of_a_generator(x):
+        items = (n for n in (1, 2))
+        return if_(items.gi_frame.f_builtins["id"](N(x)) == 20, x)
+
+    def in_a_class(x, asks=type):
+        class Answer:
+            same = asks(N(x)) == asks(20)
+
+        return if_(Answer.same, x)
+
+    def of_a_type_that_is_registered(x):
+        weigh = functools.singledispatch(lambda n: 1.0)
+        weigh.register(float, lambda n: 3.0)
+        return s(x) * weigh(2 ** N(x))
+
+    def of_self(x):
+        return if_(gradient_is_wanted(x), x)
+
+    def of_another_self(x):
+        self = x
+        return if_(self._requires_grad, x)
+
+    def of_a_size(x):
+        return if_(np.ndim(Shaped(N(x))) == 2, x)
+
+
+class Ends:
+    """Programs in which an error of a size ends no call."""
+
+    def by_prepared_names(x):
+        class Manager(Entered, metaclass=Prepared):
+            pass
+
+        with Manager():
+            return s(x) * int.bit_length(N(x))
+        return s(x)
+
+    def by_a_truth_value(x):
+        with Changing():
+            return s(x) * int.bit_length(N(x))
+        return s(x)
+
+    def by_another_error(x):
+        for n in Ended(N(x)):
+            return s(x) * n
+        return s(x)
+
+    def in_a_coroutine(x):
+        rows = []
+        list(run_coroutine(N(x), rows))
+        return s(x) * len(rows)
+
+    def in_a_hint(x):
+        rows = []
+
+        class Hinted:
+            __length_hint__ = functools.partial(operator.countOf, map(rows.append, map(int.bit_length, [N(x)])), 0)
+
+            def __iter__(self):
+                return iter(())
+
+        list(Hinted())
+        return s(x) * len(rows)
+
+
+class Kept:
+    """Programs after which another call differs."""
+
+    def flags(x):
+        switching.setflags(write=not switching.flags.writeable)
+        return if_(switching.flags.writeable, x)
+
+    def form(x):
+        grids.resize(grids.shape[::-1], refcheck=False)
+        return if_(grids.shape == (2, 3), x)
+
+    def wanted_gradient(x):
+        asked_tensor.requires_grad_(not asked_tensor.requires_grad)
+        return if_(asked_tensor.requires_grad, x)
+
+    def order(x):
+        turning.move_to_end(next(iter(turning)))
+        return if_(next(iter(turning)) > 200, x)
+
+    def two_names(x):
+        a, b = lists
+        a[0], b[0] = b[0], a[0]
+        return s(x)
+
+    def in_a_module_of_an_object(x):
+        settings_held.module.config.rows.append(1.0)
+        return if_(len(settings_held.module.config.rows) > 150, x)
+
+    def of_a_number(x):
+        counted_float.rows.append(1.0)
+        return if_(len(counted_float.rows) > 150, x)
+
+    def setting_by_another_name(x):
+        return if_(quiet(divide="ignore")["divide"] == "ignore", x)
+
+    def registered(x):
+        Whole.register(str)
+        return if_(isinstance("", Whole), x)
+
+    def removed_name(x):
+        global limit
+        del limit
+        return s(x)
+
+
 class Questions:
     """Programs that ask what a size, a value or an object is."""
 
@@ -875,6 +1147,45 @@ class Loops:
         own = (tt.zeros((), dtype=tt.float64),)
         return sum(x[t] * own[0].add_(1.0) for t in range(len(x)))
 
+    def attribute_of_a_tensor(x):
+        y, h = x * 2, zero()
+        Tagged(y)
+        for t in range(len(x)):
+            add(y.rows, [1.0])
+            h = h + y[t]
+        return h * (2.0 if len(y.rows) > 150 else 1.0)
+
+    def matched_afterwards(x):
+        match count(x, 0.0):
+            case float():
+                return s(x)
+        return s(x) + s(later_part(x, 2100))
+
+    def second_beginning(x):
+        steps, h = range(len(x) // 300), s(x)
+        steps.__init__(0, abs)
+        for t in steps:
+            h = h + x[t]
+        return h
+
+    def outer_names_in_a_step(x):
+        h = zero()
+        for t in range(len(x)):
+            first, y = points, x
+            h = h * 0.5 + y[t] * first[1]
+        return h * points.sum() * x.sum()
+
+    def functions_in_a_step(x):
+        h = zero()
+        for t in range(len(x)):
+            if h.ndim:
+                raise ValueError(h.shape)
+            with tt.no_grad():
+                weight = h.tanh()
+            h = (lambda h: h * 0.5)(h) + x[t] * weight
+            del weight
+        return h
+
     def doubled_at_the_end(x):
         h = zero()
         for t in range(len(x) - 150):
@@ -886,6 +1197,9 @@ class Loops:
 
 TRICKS = {
     **functions_of(Questions),
+    **{f"held: {name}": program for name, program in functions_of(Held).items()},
+    **{f"ends: {name}": program for name, program in functions_of(Ends).items()},
+    **{f"kept: {name}": program for name, program in functions_of(Kept).items()},
     **functions_of(Loops),
     "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
     "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
@@ -1028,6 +1342,11 @@ TRICKS = {
     "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
     "a text that was compiled": read_at,
     "N == an IntEnum": lambda x: if_(N(x) == Twenty.A, x),
+    "np.int64(2**55) * N > 0": lambda x: if_(np.int64(2**55) * N(x) > 0, x),
+    "(np.int64(1) <= N) is True": lambda x: later(x, (np.int64(1) <= N(x)) is True, first=2100),
+    "(N >= np.float64(1)) + (N >= np.float64(1))": lambda x: (
+        s(x) * ((N(x) >= np.float64(1)) + (N(x) >= np.float64(1)))),
+    "isinstance(np.int64(2) * N, int)": lambda x: later(x, isinstance(np.int64(2) * N(x), int), first=2100),
     "np.int8(100) + N": lambda x: s(x) * (N(x) + np.int8(100)),
     "N // 2.5": lambda x: s(x) * (N(x) // 2.5),
     "isinstance(2**N, float)": lambda x: if_(isinstance(2 ** N(x), float), x),

@@ -30,7 +30,6 @@ from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_lin
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
     LOADED,
-    NUMBERS,
     REFLECTION,
     allowed,
     changed_names,
@@ -62,7 +61,7 @@ HIDDEN = [getattr(np, name) for name in HIDING if hasattr(np, name)]
 HIDDEN += [type, isinstance, memoryview, bytes, float, int, bool, complex, format, str, repr]
 OF_CLASS = {"__name__", "__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
 NAN = {"isnan", "isinf", "isfinite", "isreal", "isposinf", "isneginf"}
-COMPUTED = NUMBERS | Exact | np.ndarray
+COMPUTED = Tensor | Exact | np.ndarray | int | float | str | None  # which a code may get anew in each call
 FINITE = "every number that the code asks for NaN and infinity is finite"
 METHODS = "core/tensor_values.py core/dtype_objects.py ops/argument_errors.py ops/methods.py ops/constructors.py "
 METHODS += "symbolic/exact/scalars.py"
@@ -113,7 +112,7 @@ class Questions:
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
         if users:
-            if is_first_call(self.read_with, frame, COMPUTED):
+            if is_first_call(self.read_with, frame, lambda x: isinstance(x, COMPUTED)):
                 self.read(frame)
             self.look_for_arrays(frame)
             frame.f_trace_lines = False

@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
@@ -31,20 +31,18 @@ import sympy
 
 from tinytensor.autograd.function import Context
 from tinytensor.core.dispatch import state
-from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import around_compilations
 from tinytensor.ops.shape import cast
 from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
-from tinytensor.symbolic.reading.tensors import note_names
+from tinytensor.symbolic.reading.tensors import SymbolicTensor, note_names
 
-STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
-CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
-MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
+STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "SEND"}
 LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME"}
-TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr", "__class__"}
+LOCAL = {"LOAD_FAST", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE"}  # the last is for a function or a class inside
+TYPES = {"isinstance", "callable", "is_tensor", "__class__"}
 ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
 ASKS_AFTERWARDS = "the code asks for a type, where a loop over a size makes a number: begin it with tt.zeros(())"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
@@ -54,17 +52,19 @@ READABLE = (
 READABLE += " callable print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
 BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
-SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
 INSIDE = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
-REFLECTION |= {"format", "format_map", "overload"}  # "{0.__doc__}".format(N)
+REFLECTION |= {"format", "format_map", "overload", "register"}  # "{0.__doc__}".format(N)
+REFLECTION |= {"gi_frame", "cr_frame", "ag_frame"}
+REFLECTION |= {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
-EXITS = {"__exit__", "__aexit__"}
+INNER |= {*dir(SymInt), *dir(SymFloat)} - {*dir(int), *dir(float)}
+DROPPING = {"__exit__", "__len__", "__length_hint__"}  # Python may drop the error that ends a call of these
+UNSEEN = {"__del__", "__prepare__"}  # no line shows when Python calls these, or what they give
 DUNDERS = {"__init__", "__post_init__", "__len__", "__call__", "__matmul__", "__setitem__"}
-PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
+PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...), range)
 PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction, type(NotImplemented)
 OF_TEXTS = tuple.__new__, object, dataclasses._HAS_DEFAULT_FACTORY  # which namedtuples and dataclasses use
-NUMBERS = Tensor | int | float | str | None  # which a code may get anew in each call
 
 
 def check_code(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> None:
@@ -75,53 +75,61 @@ def check_code(code: types.CodeType, module: dict, local: dict, reading, inside:
     names = _names(code, module, local, reading, inside)
     for problem in itertools.chain(_questions(code, module, local), names, _changes(code, local)):
         reading.refuse(f"{code.co_name}() {problem}")
-    for problem in _in_a_loop(code) if reading.open_loops else ():
-        reading.refuse(problem)
-    if reading.counted and not TYPES.isdisjoint(code.co_names):
+    for problem in in_a_step(instructions_of(code)) if reading.open_loops else ():
+        reading.refuse(f"{code.co_name}(): {problem}")
+    if reading.counted and asks_for_type(code):
         reading.refuse(ASKS_AFTERWARDS)
 
 
 @functools.lru_cache(1024)
 def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
-    """The instructions of a code, which is looked at for several things."""
-    return list(dis.get_instructions(code))
+    """The instructions of a code, which is looked at for several things; each loads or stores one local name."""
+    result = []
+    for i in dis.get_instructions(code):
+        verbs = re.findall("(?:LOAD|STORE)_FAST", i.opname)  # LOAD_FAST_CHECK ..., by Python's version
+        names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+        result += [i._replace(opname=verb, argval=name) for verb, name in zip(verbs, names)] or [i]
+    return [i for i in result if i.opname != "EXTENDED_ARG"]
 
 
-def _with_the_one_before(code: types.CodeType) -> Iterator[tuple[dis.Instruction | None, dis.Instruction, str]]:
-    """Each instruction behind the one before it, and the name in it."""
-    for before, i in itertools.pairwise([None, *instructions_of(code)]):
+@functools.lru_cache(1024)
+def names_of(code: types.CodeType) -> frozenset[str]:
+    """The names in a code, and in the functions and classes in it."""
+    inner = [names_of(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return frozenset(code.co_names).union(*inner)
+
+
+def with_the_one_before(instructions: list) -> Iterator[tuple[dis.Instruction, dis.Instruction, str]]:
+    """Each instruction behind the one before it (the first behind itself), and the name in it."""
+    for before, i in itertools.pairwise([instructions[0], *instructions]):
         yield before, i, i.argval if isinstance(i.argval, str) else ""
-
-
-UNSEEN = {  # methods of a class whose calls no line shows
-    "__del__": "is called when an object is not used any more",
-    "__getattr__": "answers where a property ends by an AttributeError",
-}
 
 
 def _questions(code: types.CodeType, module: dict, local: dict) -> Iterator[str]:
     """What would ask an object without asking the size in it, in words."""
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        yield "is a coroutine, whose __aexit__() may end an exception"
     exits = {i.offset for i in instructions_of(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
-    for before, i, name in _with_the_one_before(code):
-        if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
+    for before, i, name in with_the_one_before(instructions_of(code)):
+        if i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8)):
             yield "catches exceptions: an error at these sizes may be none at others"
+        if name == "self" and i.opname.startswith("STORE"):
+            yield "gives self another object"
         if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and _hides_a_question(code, name, before, local):
             yield f"uses .{name}, which need not ask the size"
-        if name in SETTINGS and i.opname.startswith("LOAD_"):
-            yield f"uses {name}, a setting of the process: another call would differ"
         if i.opname == "MATCH_CLASS" and (i.argval or before.argval):
             yield "matches the attributes of an object, which may be a size"
-        if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
-            yield f"has an {name} that is no function: it may end an exception"
-        if i.opname == "STORE_NAME" and name in UNSEEN:
-            yield f"has a {name}, which {UNSEEN[name]}"
+        no_function = name in DROPPING and before.opname != "MAKE_FUNCTION"
+        if i.opname == "STORE_NAME" and (no_function or name in UNSEEN or name == "__getattr__"):
+            yield f"has a {name}, of which no line shows what it does"
         if i.opname == "IS_OP" and _may_be_number(before, module, local):
             yield "compares with `is`, which does not ask the size"
 
 
 def _hides_a_question(code: types.CodeType, attribute: str, before: dis.Instruction, local: dict) -> bool:
     """May an attribute tell a size from a number, or be an inner one of a tensor?"""
-    inner = attribute in INNER and before.argval != "self"
+    of_self = before.argval == "self" in local and not (isinstance(local["self"], Tensor) or is_atom(local["self"]))
+    inner = attribute in INNER and not of_self
     of_class = attribute == "__class__" or (attribute == "__qualname__" and before.argval == "__class__")
     in_dataclass = attribute == "__setattr__" and code.co_name == "__init__" and local.get(before.argval) is object
     safe = not attribute.startswith("__") or attribute in DUNDERS or of_class or in_dataclass
@@ -136,43 +144,53 @@ def _may_be_number(i: dis.Instruction, module: dict, local: dict) -> bool:
 
 def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> Iterator[str]:
     """The names whose objects may tell a size from a number; the state of the others is kept in the reading."""
+    before, reading.names = reading.names, reading.names | names_of(code)
+    names = reading.names
+    for (name, _), (held, _) in reading.outside.items() if before != names else ():
+        if not allowed(held, names):  # a function may get what another one holds
+            yield f"has a name of what {name} holds, which may tell a size from a number"
     for i, following in itertools.pairwise([*instructions_of(code), None]):
         name = i.argval
-        if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
+        if i.opname == "IMPORT_NAME" and (name.partition(".")[0] not in MODULES or name not in sys.modules):
             yield f"imports {name}, whose functions may tell a size from a number"
-        held = local.get(name) if i.opname == "LOAD_FAST" else None
-        if not allowed(held, code.co_names, started=True) or is_asking(held):
+        held = local.get(name) if i.opname in ("LOAD_FAST", "LOAD_CLOSURE") else None
+        if not allowed(held, names, started=True) or is_asking(held):
             yield f"uses {name}, which may tell a size from a number"
         if i.opname in LOADED:
             value = held = loaded(i, module, local)
             called = name in TYPES and "NULL" in i.argrepr  # at once, and by its name
             hashes = value is hash and code.co_name == "__hash__"
-            if not (hashes or allowed(value, code.co_names)) or (is_asking(value) and not called):
+            if not (hashes or allowed(value, names)) or (is_asking(value) and not called):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                held = used_of(value, code.co_names)
+                held = used_of(value, names)
             if i.opname != "LOAD_DEREF" or name not in inside:
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
 
 
 def _changes(code: types.CodeType, local: dict) -> Iterator[str]:
     """What outlives the call, in words."""
-    for before, i, name in _with_the_one_before(code):
-        outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
+    for before, i, name in with_the_one_before(instructions_of(code)):
+        verb, _, space = i.opname.partition("_")
+        outer = verb in ("STORE", "DELETE") and (space == "GLOBAL" or (space == "DEREF" and name in code.co_freevars))
         kept = i.opname == "STORE_ATTR" and isinstance(local.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
             yield f"changes {name}: another call would differ"
 
 
-def _in_a_loop(code: types.CodeType) -> Iterator[str]:
+def asks_for_type(code: types.CodeType) -> bool:
+    """May code ask for the type of a number?"""
+    return not TYPES.isdisjoint(code.co_names) or any(i.opname == "MATCH_CLASS" for i in instructions_of(code))
+
+
+def in_a_step(instructions: list[dis.Instruction]) -> Iterator[str]:
     """What a step of a loop must not do, since the steps are read as one."""
-    for before, i, name in _with_the_one_before(code):
+    for before, i, name in with_the_one_before(instructions):
         same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
         if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
             yield ASKS
-        creates = i.opname == "STORE_ATTR" and code.co_name == "__init__"  # the loop compares all other objects
-        if (i.opname in STORES and not creates) or (i.opname.startswith("LOAD_") and name in MUTATORS):
-            yield f"{code.co_name}() changes an object in a step of a loop ({i.opname.lower()} {name})"
+        if i.opname in STORES:
+            yield f"a step of a loop changes an object ({i.opname.lower()} {name}): stack or add up tensors instead"
 
 
 def loaded(i: dis.Instruction, module: dict, local: dict):
@@ -235,8 +253,9 @@ def used_of(module: types.ModuleType, names: Collection[str]) -> list:
 
 CREATING = {"__new__", "__new_member__", "__reduce_ex__"}  # of Enum's classes
 BOXES = list, tuple, set, frozenset, deque, bytearray
+ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None)}
 FIXED = {  # types of objects that never change
-    *(SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range),
+    *(*ATOMS, type(...), type(NotImplemented), range),
     *(Fraction, Decimal, date, datetime, timedelta, re.Pattern, PosixPath, PurePosixPath, WindowsPath, PureWindowsPath),
     *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
@@ -257,6 +276,7 @@ PARTS = {  # what an object of such a type, or of the user's own that is one, ho
         part for part in [x.__self__] if not isinstance(part, types.ModuleType)
     ],
     staticmethod | classmethod: lambda x: [x.__func__],
+    property: lambda x: [x.fget, x.fset, x.fdel],
     types.MethodType: lambda x: [x.__self__, x.__func__],
     functools.partial: lambda x: [x.func, x.args, x.keywords],
     types.FunctionType: lambda x: [
@@ -264,9 +284,10 @@ PARTS = {  # what an object of such a type, or of the user's own that is one, ho
         *(x.__kwdefaults__ or {}).values(),
         *(cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()),
     ],
+    OrderedDict: lambda x: [part for item in OrderedDict.items(x) for part in item],  # in an order of its own
     dict: lambda x: [part for item in dict.items(x) for part in item],
     **{box: lambda x, box=box: list(box.__iter__(x)) for box in BOXES},
-    np.ndarray: lambda x: [x.tolist()] if x.dtype.hasobject else [],
+    np.ndarray: lambda x: x.ravel().tolist() if x.dtype.hasobject else [],
 }
 
 
@@ -295,7 +316,7 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
-    if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
+    if type(value) in ProxyTypes or any(map(is_forged, classes_of(value))):  # what a proxy stands for may be gone
         return Unknown(value)
     if is_fixed(value):
         return id(value), value  # which is alive, so no other object gets its id
@@ -306,19 +327,19 @@ def snapshot(value, seen: dict | None = None):
     seen[id(value)] = len(seen)
     if (held := parts_of_library(value)) is None and is_unknown(value):
         return Unknown(value)
-    identity, numbers = (id(value), value) if held is not None else (id(type(value)), numbers_in(value))
+    numbers = numbers_in(value) if held is None else None
     if isinstance(value, Tensor):
         held = [value._grad, value._hooks, value.__dict__]
     elif held is None:
         held = [*attributes(value).values(), *parts(value)]
-    return identity, numbers, *[snapshot(part, seen) for part in held]
+    return id(value), [value], numbers, *[snapshot(part, seen) for part in held]
 
 
 def is_fixed(value) -> bool:
     """Is it an object that never changes?"""
-    plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
-    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
-    return type(value) in FIXED or (plain and not getattr(value, "metadata", None))
+    plain = isinstance(value, np.generic | np.dtype | sympy.Basic) and home_of(type(value)) in ("numpy", "sympy")
+    changing = isinstance(value, np.void) or getattr(value, "metadata", None)
+    return type(value) in FIXED or (plain and not changing)
 
 
 def parts_of_library(value) -> list | None:
@@ -328,8 +349,6 @@ def parts_of_library(value) -> list | None:
     """
     if isinstance(value, Op):
         return [part for name, part in vars(value).items() if name not in vars(cast)]
-    if any(map(is_forged, classes_of(value))):
-        return None
     is_function = isinstance(value, types.FunctionType) and not is_users(value.__code__, value.__globals__)
     if is_function or (isinstance(value, type) and home_of(value) in KNOWN):
         held = [part for n, part in vars(value).items() if type(part) in (dict, *BOXES) and not n.startswith("_")]
@@ -337,8 +356,7 @@ def parts_of_library(value) -> list | None:
         return held + [part for part in bound if isinstance(part, types.BuiltinMethodType)]
     if isinstance(value, types.ModuleType):
         held = {} if value.__name__.partition(".")[0] in KNOWN else vars(value)
-        changing = dict, *BOXES, np.ndarray, Tensor
-        return [part for n, part in held.items() if isinstance(part, changing) and not n.startswith("__")]
+        return [part for n, part in held.items() if not (n.startswith("__") or isinstance(part, types.ModuleType))]
     return None
 
 
@@ -346,15 +364,15 @@ def is_unknown(value) -> bool:
     """May an object change where no attribute, no part and no number of it does?"""
     homes = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
     changes_by_itself = isinstance(value, Iterator | np.dtype)
-    return changes_by_itself or bool(homes - OPEN) or any(map(is_forged, classes_of(value)))
+    return changes_by_itself or bool(homes - OPEN)
 
 
 def numbers_in(value):
-    """The numbers, or the text, that an object is beside what it holds; None if it is neither."""
+    """The numbers, or the text, that an object is beside what it holds, and their form; None if it is neither."""
     if isinstance(value, Tensor):
-        return id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else value._data.tobytes()
+        return value._requires_grad, getattr(value._data, "term", None) or numbers_in(value._data)
     if isinstance(value, np.ndarray):
-        return None if value.dtype.hasobject else value.tobytes()
+        return value.shape, value.dtype.str, value.flags.num, None if value.dtype.hasobject else value.tobytes()
     return value if isinstance(value, int | float | str | bytes) else None
 
 
@@ -374,9 +392,7 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return False
     if seen and is_asking(value):
         return False
-    if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
-        return True
-    if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
+    if id(value) in seen or is_atom(value):
         return True
     if isinstance(value, Iterator):
         return started
@@ -384,9 +400,14 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     return known and all(allowed(part, names, started, seen | {id(value)}) for part in in_reach(value, names))
 
 
+def is_atom(value) -> bool:
+    """Is it a number, a text, or a tensor without attributes of the user's?"""
+    return type(value) in ATOMS or (type(value) in (Tensor, SymbolicTensor) and not value.__dict__)
+
+
 def is_asking(value) -> bool:
     """Is it a function that asks for a type? In a loop, such a one is refused by its name."""
-    return any(value is function for function in (isinstance, issubclass, callable))
+    return value is isinstance or value is callable
 
 
 def is_open(module: types.ModuleType) -> bool:
@@ -401,11 +422,12 @@ def is_hidden(value) -> bool:
     classes = classes_of(value)
     asks = isinstance(value, type) and vars(value).get("_is_protocol")  # isinstance() asks for attributes
     asks = asks or "registry" in getattr(value, "__dict__", ())  # singledispatch() asks for a type
-    lives_on = any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN)  # while objects are read
-    exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
-    is_seen = all(isinstance(method, types.FunctionType) for method in exits)  # where it ends an exception
+    users = [vars(c) for c in classes if home_of(c) not in KNOWN]
+    unseen = any(not UNSEEN.isdisjoint(held) for held in users)
+    dropping = [held[n] for held in users for n in DROPPING & held.keys()]
+    is_seen = all(isinstance(method, types.FunctionType) for method in dropping)  # where it ends an exception
     hides = hides_errors((*classes, *type(value).__mro__))
-    return bool(asks or lives_on or not is_seen or hides or any(map(is_forged, classes)))
+    return bool(asks or unseen or not is_seen or hides or any(map(is_forged, classes)))
 
 
 def in_reach(value, names: Collection[str]) -> list:
@@ -413,14 +435,14 @@ def in_reach(value, names: Collection[str]) -> list:
     if isinstance(value, types.ModuleType):
         home = value.__name__.partition(".")[0]
         only_modules = home in ("torch", "jax", "sympy")
+        if value is np:  # which imports some of its modules when they are asked for
+            any(getattr(np, n, None) is names for n in names)
         held = [part for n, part in vars(value).items() if n in names]
         return [part for part in held if isinstance(part, types.ModuleType) or not only_modules]
     held = [] if isinstance(value, types.FunctionType) else parts(value)
     if type(value).__module__ in ("collections", "argparse", "types"):
         return [*held, *attributes(value).values()]
-    if all(home_of(c) in KNOWN for c in classes_of(value)):
-        return held
-    named = {*names, "_value_"}  # the last is read of a member of an Enum
+    named = {*names, "_value_", "_parameters", "_buffers", "_modules"}  # of a member of an Enum, and of a Module
     return held + [
         part for n, part in attributes(value).items() if n in named or (n.startswith("__") and n not in CREATING)
     ]
@@ -438,15 +460,20 @@ def is_public(value) -> bool:
     """Is it a plain value, the user's own, or of the builtins and modules of the lists?"""
     if isinstance(value, PLAIN) or any(value is part for part in OF_TEXTS):
         return True
+    if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
+        return True
+    if isinstance(value, types.FunctionType) and is_users(value.__code__, value.__globals__):
+        return True
     home, name = home_of(value), plain_name(value)
     if home == "builtins":
-        named = name in BUILTINS and not isinstance(getattr(value, "__self__", None), str)  # "{0.__doc__}".format
-        return named or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
+        itself = isinstance(value, type) or getattr(value, "__self__", None) is builtins  # and not str.format
+        named = name in BUILTINS and itself
+        return named or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod | property)
     ours = isinstance(value, type | types.FunctionType) and value.__module__.startswith("tinytensor.symbolic.reading")
     stands_in = ours and any(value is held for module in (builtins, math) for held in vars(module).values())
     if value is state or (ours and not stands_in):  # len(), math.sqrt() ... of a reading stand in
         return False
-    random = "random" in type(value).__module__ or name in REFLECTION
+    random = "random" in type(value).__module__ or name in REFLECTION or name.endswith("(vectorized)")
     return home not in KNOWN or (home in MODULES and not random)
 
 
@@ -472,7 +499,17 @@ def ends_exception(frame) -> bool:
     """Does a `with` of this frame wait for what __exit__() returns about an exception?"""
     if frame is None or not is_users(frame.f_code, frame.f_globals):
         return False
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "WITH_EXCEPT_START"
+    return last_of(frame) == "WITH_EXCEPT_START"
+
+
+def last_of(frame) -> str:
+    """The name of the instruction at which a frame is."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def returns_nothing(frame, result) -> bool:
+    """Does a function return None or False? An object may be another truth value when Python asks it."""
+    return (result is None or result is False) and last_of(frame).startswith("RETURN")
 
 
 def is_left_by_error(frame) -> bool:
@@ -480,14 +517,14 @@ def is_left_by_error(frame) -> bool:
 
     Those of __next__() and __getitem__() end a loop.
     """
-    last = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    last = last_of(frame)
     regular = last.startswith(("RETURN", "YIELD", "RAISE", "SEND")) or last == "RESUME"
     return not regular and frame.f_code.co_name not in ("__next__", "__getitem__")
 
 
-def is_first_call(seen: dict, frame, plain, *circumstances) -> bool:
+def is_first_call(seen: dict, frame, is_plain: Callable[..., bool], *circumstances) -> bool:
     """Is a code called with these objects, but for plain ones, for the first time?"""
-    held = [x for x in frame.f_locals.values() if not isinstance(x, plain)]
+    held = [x for x in frame.f_locals.values() if not is_plain(x)]
     key = frame.f_code, *circumstances, *map(id, held)
     return key not in seen and bool(seen.setdefault(key, (held,)))  # which are alive, so no other gets the id of one
 
@@ -511,8 +548,8 @@ def only_readable(reading) -> Iterator[None]:
         code = frame.f_code
         if frame.f_back is None:  # Numba shows the calls of its own functions as frames without globals
             return
-        if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
-            reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
+        if event == "return" and ends_exception(frame.f_back) and not returns_nothing(frame, arg):
+            reading.refuse("__exit__() ends an exception, or begins another: it may be none at other sizes")
         if not is_users(code, frame.f_globals) or is_of_library(frame):
             return
         if event == "return":
@@ -521,7 +558,9 @@ def only_readable(reading) -> Iterator[None]:
             return note_names(frame.f_locals)
         if event != "call":
             return
-        if is_first_call(seen, frame, NUMBERS, bool(reading.open_loops), reading.counted):
+        if frame.f_builtins and frame.f_builtins is not vars(builtins):
+            reading.refuse(f"{code.co_name}() has other builtins than Python's")
+        if is_first_call(seen, frame, is_atom, bool(reading.open_loops), reading.counted):
             check_code(code, frame.f_globals, frame.f_locals, reading, {*shared(frame)})
 
     with watching(look, sys.setprofile, sys.getprofile()):

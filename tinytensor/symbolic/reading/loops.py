@@ -2,8 +2,9 @@
 
 Before the body runs, each of the frame's local names that it stores, and that is a tensor or a number (loss = 0.0),
 gets a tensor whose term is a carried value. After it, a name that has another tensor is carried from step to step, and
-gets the loop's result. All others are what they were. What else could change in a step is refused: by the syntax tree
-of the loop, by a look at the local names, and in the user's functions that it calls (language.py).
+gets the loop's result. All others are what they were. What else could change in a step is refused: by a look at all
+objects that it can reach, before and after it, at its instructions, and at the user's functions that it calls
+(language.py).
 
 Where a name is no tensor and no number before the first step (h = None), or has no value at all, that step runs by
 itself. A loop whose indices fall, x[-1 - t], is read from its end, with the position in the place of the step.
@@ -27,7 +28,16 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
-from tinytensor.symbolic.reading.language import ASKS, ASKS_AFTERWARDS, MUTATORS, TYPES, changed_names, snapshot
+from tinytensor.symbolic.reading.language import (
+    ASKS_AFTERWARDS,
+    LOCAL,
+    asks_for_type,
+    changed_names,
+    in_a_step,
+    instructions_of,
+    snapshot,
+    with_the_one_before,
+)
 from tinytensor.symbolic.reading.sizes import (
     MANY,
     StepNumber,
@@ -39,7 +49,6 @@ from tinytensor.symbolic.reading.sizes import (
     refusing,
 )
 from tinytensor.symbolic.reading.tensors import (
-    LastStep,
     Rows,
     SymbolicData,
     SymbolicTensor,
@@ -50,8 +59,8 @@ from tinytensor.symbolic.reading.tensors import (
     tensor_of,
 )
 
+STORED = {"STORE_FAST", "STORE_DEREF", "STORE_NAME"}
 ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
 
 
 class SymbolicItems:
@@ -62,11 +71,10 @@ class SymbolicItems:
     def __init__(self, count: SymInt | int, item, reading=None):
         self.count, self.item, self.reading = count, item, reading or getattr(count, "reading", None)
 
-    @property
-    def __class__(self):
+    def __getattribute__(self, name: str):
         if asked_by_user():
-            self._refuse()
-        return type(self)
+            object.__getattribute__(self, "_refuse")()
+        return object.__getattribute__(self, name)
 
     def taken(self) -> "SymbolicItems":
         """The same, for a loop: a second one would have no items, as one over an iterator has none."""
@@ -94,7 +102,7 @@ class SymbolicItems:
             return iter([self.item(i) for i in range(self.count)])
         statement = _statement(frame)
         if isinstance(statement, ast.For):
-            return Loop(self, frame, statement)
+            return Loop(self, frame)
         if statement is not None:
             return Comprehension(self, frame, statement)
         self.reading.refuse(
@@ -301,49 +309,36 @@ def _names(nodes, context: type) -> set[str]:
 
 
 class _Body:
-    """What the syntax tree of a loop says: the names that are stored and read, and the lists to which it appends."""
+    """What the instructions of a loop say: the local names that a step stores and loads.
 
-    def __init__(self, statement: ast.For, refuse):
-        body = statement.body
-        self.variables = _names([statement.target], ast.Store)
-        self.stored, self.loaded = _names(body, ast.Store) - self.variables, _names(body, ast.Load)
-        inner = [n for part in body for n in ast.walk(part)]
-        changed = [n.value for n in inner if isinstance(n, ast.Attribute) and n.attr.endswith("_")]
-        changed += [n.target for n in inner if isinstance(n, ast.AugAssign)]
-        self.in_place = {n.id for n in changed if isinstance(n, ast.Name)}
+    variables: those of the loop. in_place: those that a step changes in place. lists: those to which it appends. later:
+    those that are loaded after the loop.
+    """
+
+    def __init__(self, frame, refuse):
+        code = instructions_of(frame.f_code)
+        start = next(i for i in code if i.offset > frame.f_lasti)
+        step = [i for i in code if start.offset < i.offset < start.argval]
+        self.variables, waiting = set(), 1
+        for i in step:
+            if waiting:
+                waiting += i.arg - 1 if i.opname == "UNPACK_SEQUENCE" else -1
+                self.variables.add(i.argval)
+            if i.opname == "YIELD_VALUE":
+                refuse("a loop over a size that ends before its last step")
+        self.stored = {i.argval for i in step if i.opname in STORED} - self.variables
+        self.loaded, self.in_place, self.lists = {i.argval for i in step if i.opname in LOCAL}, set(), set()
+        for before, i, name in with_the_one_before(step):
+            if name.endswith("_") and not name.endswith("__") and before.opname in LOCAL:
+                self.in_place.add(before.argval)
+            if i.opname in STORED and before.opname == "BINARY_OP" and "=" in before.argrepr:
+                self.in_place.add(name)
+            if name == "append" and before.opname in LOCAL:
+                self.lists.add(before.argval)
         self.stored |= self.in_place
-        for problem in filter(None, map(_problem, inner)):
+        for problem in in_a_step(step):
             refuse(problem)
-        self.lists = {n.value.id for n in inner if isinstance(n, ast.Attribute) and n.attr == "append"}
-        function = statement
-        while not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
-            function = function.parent
-        loads = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        self.later = {n.id for n in loads if n.lineno > statement.end_lineno}
-
-
-def _problem(node: ast.AST) -> str | None:
-    """Why a step of a loop may not have this node, whose steps are read as the first."""
-    if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
-        return "a loop over a size that ends before its last step"
-    if _asks_for_identity(node) or isinstance(node, ast.Match):
-        return ASKS
-    if getattr(node, "id", getattr(node, "attr", "")) in TYPES:
-        return ASKS
-    is_part = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
-    if is_part or isinstance(node, NOT_LOCAL):
-        return "a step changes more than its local names"
-    if not isinstance(node, ast.Attribute) or node.attr not in MUTATORS:
-        return None
-    if node.attr == "append" and isinstance(node.value, ast.Name):
-        return None
-    return f"a step changes a list or another object ({node.attr}): stack or add up tensors instead"
-
-
-def _asks_for_identity(node: ast.AST) -> bool:
-    """Is it `a is b`, where b is not None?"""
-    with_none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
-    return not with_none and any(isinstance(n, ast.Is | ast.IsNot) for n in getattr(node, "ops", ()))
+        self.later = {i.argval for i in code if i.offset >= start.argval and i.opname in LOCAL}
 
 
 # ------------------------------------------------------------------------------------------------ one step
@@ -442,7 +437,8 @@ class Steps:
         reading, self.begun, self.steps = self.reading, True, steps
         if reading.open_loops:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-        Term("loop", reading=reading).loop = self
+        term = Term("loop", reading=reading)
+        term.loop, self.where = self, term.where
         reading.steps[self.t] = steps.expr
         seen = reading.outside | {(name, id(x)): (x, None) for name, x in used.items()}
         self.seen = {key: (x, snapshot(x)) for key, (x, _) in seen.items()}
@@ -480,15 +476,15 @@ def other_references(values: dict) -> dict[str, int]:
 
 def _is_followed(x) -> bool:
     """A tensor without values, or a list of all steps: the reading itself sees each change of these."""
-    return isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)
+    return (isinstance(x, SymbolicTensor) and not vars(x)) or (type(x) is Items and x.tensor is not None)
 
 
 class Loop(Steps):
     """A `for` statement over a size."""
 
-    def __init__(self, items: SymbolicItems, frame, statement: ast.For):
+    def __init__(self, items: SymbolicItems, frame):
         super().__init__(items)
-        self.frame, self.body = frame, _Body(statement, self.reading.refuse)
+        self.frame, self.body = frame, _Body(frame, self.reading.refuse)
 
     def __next__(self):
         if sys._getframe(1) is not self.frame:
@@ -501,7 +497,9 @@ class Loop(Steps):
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
-        used = (body.loaded | body.stored) - body.lists - body.variables
+        lists = {n: names[n] for n in body.lists if type(names.get(n)) in (list, Items)}
+        self.lists = {n: Items(n, self.reading, rows, self) for n, rows in lists.items()}
+        used = (body.loaded | body.stored) - lists.keys() - body.variables
         used = {n: x for n, x in names.items() if n in used and not _is_followed(x)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
         self._set_carried(names)
@@ -519,10 +517,6 @@ class Loop(Steps):
         """Give the frame the values before a step: carried ones, and lists that collect."""
         stored = sorted(self.body.stored & names.keys())
         values = {n: self.carried(n, names[n]) for n in stored if isinstance(names[n], Tensor | int | float)}
-        for name in self.body.lists:
-            if type(names.get(name)) not in (list, Items):
-                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
-        self.lists = {n: Items(n, self.reading, names[n], self) for n in self.body.lists}
         set_locals(self.frame, values | self.lists)
 
     def carried(self, name: str, x) -> Tensor:
@@ -542,9 +536,6 @@ class Loop(Steps):
             if name not in self.lists:
                 results[name] = self._result(name, after[name])
             del state.tensor
-        for name, x in after.items():
-            if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
-                x._data = LastStep(self.reading, Term("last", name), (), x._data.dtype)
         set_locals(self.frame, results)
         del self.before, self.lists, self.frame  # nothing keeps the tensors from before
 
@@ -576,7 +567,7 @@ class Loop(Steps):
     def _learn_shapes(self, after: dict) -> None:
         """Begin anew where what is a number before the loop has a shape after the step."""
         for name, state in self.states.items():
-            shape = getattr(after[name], "shape", ()) if type(state.tensor) is CarriedNumber else ()
+            shape = getattr(after.get(name), "shape", ()) if type(state.tensor) is CarriedNumber else ()
             if len(state.shape) < len(shape) <= MANY:
                 self.reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
 
@@ -587,7 +578,7 @@ class Loop(Steps):
         self.reading.counted |= made
         frame = self.frame
         while made and not is_code_of(frame, "symbolic/reading/program.py"):
-            if is_users(frame.f_code, frame.f_globals) and not TYPES.isdisjoint(frame.f_code.co_names):
+            if is_users(frame.f_code, frame.f_globals) and asks_for_type(frame.f_code):
                 self.reading.refuse(ASKS_AFTERWARDS)
             frame = frame.f_back
 

@@ -14,7 +14,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
-from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart
+from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction
 from tinytensor.symbolic.reading.tensors import (
@@ -78,7 +78,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
-    except Exception as error:  # neither Split nor Restart, which go on
+    except (Exception, Split, Restart) as error:
         failure = error
     finally:
         outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 + (x is result)]
@@ -87,6 +87,8 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     reading.over = True
     if problem := next(_problems(reading, outside, failure), ""):  # also where the function caught the exception
         raise NotDerivable(f"derive: {problem}")
+    if isinstance(failure, Split | Restart):
+        raise failure
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
@@ -99,13 +101,13 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     _check_steps(reading)
 
 
-def _problems(reading: Reading, written: list[str], failure: Exception | None) -> Iterator[str]:
+def _problems(reading: Reading, written: list[str], failure: BaseException | None) -> Iterator[str]:
     """Why a run does not show the function, in words. written: the lines that change tensors from outside of it."""
     yield from reading.refusals
     if failure is None and reading.texts:
         yield f"an error or a warning that names a size was not raised{reading.texts}"
     if failure is None and reading.open_loops:
-        yield "a loop over a size is left before its last step"
+        yield f"a loop over a size is left before its last step{reading.open_loops[-1].where}"
     if failure is None and reading.left:
         yield f"{reading.left[0]} ends by an error that Python drops: at other sizes it may be none"
     if changed := changed_names(reading.outside):

@@ -102,6 +102,7 @@ class Reading:
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
+        self.names: set[str] = set()  # of all code that was run
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.left: list[str] = []  # the functions of the user's that end by an error
         self.texts = ""  # where the engine wrote a size into a text, as of an error
@@ -322,19 +323,25 @@ class _Number:
             raise TypeError(what)
         self.reading.refuse(what)
 
-    def __init__(self, expr: Expr, reading: Reading):
+    def __new__(cls, expr: Expr, reading: Reading, *_):  # the __init__() of a number does nothing
+        self = object.__new__(cls)
         object.__setattr__(self, "expr", expr)
         object.__setattr__(self, "reading", reading)
+        return self
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         """np.float64(2) * N and np.int64(20) == N are Python's operators; other functions are refused."""
-        inputs = [
-            x.item() if isinstance(x, np.generic | np.ndarray) and not x.ndim and x.dtype in WIDE else x for x in inputs
-        ]
         name = UFUNCS.get(ufunc.__name__)
+        wide = (
+            [np.float64] if name in ("add", "mul", "sub", "truediv") else [np.float64, np.int64]
+        )  # which wraps around
+        inputs = [
+            x.item() if isinstance(x, np.generic | np.ndarray) and not x.ndim and x.dtype in wide else x for x in inputs
+        ]
         if name is None or method != "__call__" or kwargs or not all(type(x) in NUMBERS for x in inputs):
             self.reading.refuse(f"numpy.{ufunc.__name__} of a size: use Python's operators or tinytensor's functions")
-        return getattr(operator, name)(*inputs)
+        result = getattr(operator, name)(*inputs)
+        return np.bool_(result) if type(result) is bool else result
 
     def __getattr__(self, name: str):
         if hasattr(self.__class__, name):
@@ -387,6 +394,12 @@ class _Number:
     __copy__ = __deepcopy__ = __pos__
 
 
+def with_numpy(compare: Callable) -> Callable:
+    """A comparison, whose answer is NumPy's beside a number of NumPy's."""
+    wide = np.float64, np.int64
+    return lambda self, n: np.bool_(compare(self, n.item())) if type(n) in wide else compare(self, n)
+
+
 class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
@@ -400,7 +413,7 @@ class SymInt(_Number):
         """The other operand as a formula, or None."""
         if type(value) is SymInt:
             return value.expr
-        return Integer(int(value)) if type(value) in (int, bool, np.int64) else None
+        return Integer(int(value)) if type(value) in (int, bool) else None
 
     def __pow__(self, n, modulus=None):
         if modulus is not None:
@@ -453,7 +466,7 @@ class SymInt(_Number):
                 self.reading.compared = self, value
             return answer
 
-        return method
+        return with_numpy(method)
 
     __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
     __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
@@ -518,10 +531,11 @@ class SymFloat(_Number):
     __slots__ = "roundings", "whole"
     __hash__ = _Number._hash
 
-    def __init__(self, expr: Expr, reading: Reading, roundings: int = 2, whole: bool = False):
-        super().__init__(expr, reading)
+    def __new__(cls, expr: Expr, reading: Reading, roundings: int = 2, whole: bool = False):
+        self = super().__new__(cls, expr, reading)
         object.__setattr__(self, "roundings", roundings)
         object.__setattr__(self, "whole", whole)
+        return self
 
     def check_dtype(self) -> None:
         """Refuse a power of whole numbers where it decides a dtype."""
@@ -575,7 +589,7 @@ class SymFloat(_Number):
                 self.reading.refuse(f"a comparison of {self.expr} with {formula_of(value)}")
             return bool(answer)
 
-        return method
+        return with_numpy(method)
 
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
@@ -587,6 +601,5 @@ class SymFloat(_Number):
         return not sizes_above and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in self.expr.atoms(Rational))
 
 
-WIDE = (np.dtype(np.int64), np.dtype(np.float64))
 REALS = (float, np.float64, SymFloat)
-NUMBERS = (SymInt, int, bool, np.int64, *REALS)
+NUMBERS = (SymInt, int, bool, *REALS)

@@ -153,14 +153,10 @@ class SymbolicData(Meta):
         return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span).rounded()
 
 
-class LastStep(SymbolicData):
-    """A tensor of the last step of a loop, seen after it."""
-
-    shape = property(refusing("a tensor of the last step is used after the loop"), lambda self, _: None)
-
-
-class Rows(LastStep):
+class Rows(SymbolicData):
     """All items of a list that a loop has collected, for stack() and cat(). tensor: the items along its dimension 0."""
+
+    shape = property(refusing("a list that a loop has collected is joined in another way"), lambda self, _: None)
 
     def __init__(self, tensor: Tensor):
         super().__init__(tensor._data.reading, tensor._data.term, (), tensor._data.dtype)
