@@ -582,6 +582,8 @@ REFUSED = {  # what: function, arguments, where, and options
     "a third derivative": (lambda x: x.sum(), X, (), {"order": 3}),
     "a Hessian and a Jacobian": (lambda x: x.sum(), X, (), SECOND | {"jacobian": True}),
     "wrt of a gradient": (lambda x: x.sum(), X, (), {"wrt": "x"}),
+    "a number in an array": (lambda x: x.sum(0, keepdim=True), X),
+    "too many numbers to compare": (lambda x: x.square().sum(), {"x": (20000, 20000)}),
     "a Hessian by whole numbers": (lambda x, t: F.cross_entropy(x, t), CLASSES, (), SECOND | {"wrt": "t"}),
 }  # fmt: skip
 UNUSABLE = {  # what: function, arguments, and gradients by hand
@@ -589,6 +591,8 @@ UNUSABLE = {  # what: function, arguments, and gradients by hand
     "Hessians without a block": (square, X, {"hessian": {}}),
     "a gradient of no argument": (square, X, {"by_hand": {"z": "x"}}),
     "a Hessian of no argument": (square, X, {"hessian": {"v": "x"}}),
+    "a block by one argument": (square, X, {"hessian": {("x",): "2 * x"}}),
+    "a Jacobian by two arguments": (square, X, {"jacobian": {("x", "x"): "2 * x"}}),
     "a gradient and a Hessian": (square, X, {"by_hand": {"x": "2 * x"}, "hessian": {"x": "2 * diag(ones(N))"}}),
     "an unknown name": (square, X, {"by_hand": {"x": "2 * y"}}),
     "g where the result is a number": (square, X, {"by_hand": {"x": "g * x"}}),

@@ -214,6 +214,8 @@ def _output(traced: Trace) -> Expr:
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable("derive: the result is no tensor of finite floats; return one that has a gradient")
     indices = value.indices()
+    if value.dims and not indices:
+        raise NotDerivable("derive: the result is an array of one entry; let it be a number, by reshape(())")
     expr = value.entry(*indices)
     groups = traced.lines.groups
     last = groups[-1].output.left if groups else None

@@ -30,13 +30,15 @@ from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
-from tinytensor.symbolic.derive.results import Key, Result
+from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Sample, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import fresh
+from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.prove.proof import format_numbers
@@ -168,6 +170,29 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
     lines, hypotheses = _in_names_of_function(derived, program, changed, rename)
     entry = rename(expanded(entry, lines))
     return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
+
+
+def formula_by_hand(derivation: Result, name: Key, hand: Formula) -> HandGradient:
+    """A formula of this derivation, or of another one, as an entry in the names of the function.
+
+    Names of another function's lines may stand for something else: there the formula is one of arguments and constants.
+    """
+    derived, theirs = derivation.derived, hand.derived
+    left, _ = derivation.entry(name)
+    indices = getattr(left, "indices", ())
+    if [i.size for i in hand.indices] != [i.size for i in indices]:
+        return HandGradient(None, why=f"the formula is one of {text(hand.left)}, and not of {text(left)}")
+    right = expanded(fresh(hand.right).xreplace(dict(zip(hand.indices, indices))), list(theirs.adjoints.values()))
+    if theirs is not derived:
+        changed = _constants(derived.trace, theirs.trace)
+        outputs = [name_of(x.output) for x in (theirs, derived)]
+        if getattr(outputs[0], "sizes", ()) == getattr(outputs[1], "sizes", ()):
+            changed[d(outputs[0])] = d(outputs[1])
+        right = renamed(expanded(right, theirs.forward), changed)
+        known = {*derived.trace.arrays.values(), *changed.values()}
+        if unknown := names_in(right) - known:
+            return HandGradient(None, why=f"the formula has a name of another function: {min(map(str, unknown))}")
+    return HandGradient(right)
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:

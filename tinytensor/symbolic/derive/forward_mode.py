@@ -10,6 +10,7 @@ The lines are those of the function and those of its adjoints, so that the deriv
 derivative. All but plain_moved and with_one_hot are proposals; adjoints.py proves each of them.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
@@ -32,38 +33,55 @@ from tinytensor.symbolic.index_calculus.formulas import (
     with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.notation import name_tex
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 
 DOT = "\N{COMBINING DOT ABOVE}"
 
 
-def dotted(name: Name) -> Name:
-    """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
+def _dotted(name: Name, primes: str) -> Name:
+    """The derivative of a name in the direction, perhaps with primes: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
     if isinstance(name, Symbol):
-        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name), real=True)
-    label = f"{name.label}_dot"
+        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name) + primes, real=True)
+    in_code = f"{name.label}_dot{'_' * len(primes)}"
     if name.of is None:
-        return Array(label, name.sizes, text=_with_dot(name.text), tex=rf"\dot{{{name_tex(name.text)}}}")
+        typeset = rf"\dot{{{name_tex(name.text)}}}{primes}"
+        return Array(in_code, name.sizes, text=_with_dot(name.text) + primes, tex=typeset)
     of = name.of.text
     typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
-    return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
+    return Array(in_code, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
 
 
 def _with_dot(text: str) -> str:
     return normalize("NFC", f"{text[0]}{DOT}{text[1:]}")
 
 
+def words_of(name: Name) -> set[str]:
+    """The name in code and in print."""
+    return {label(name), getattr(name, "text", str(name))}
+
+
 class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
-    symmetric: the directions of which the symmetric part alone counts.
+    symmetric: the directions of which the symmetric part alone counts. taken: names of the derivation, in code and in
+    print, which may have a dot themselves.
     """
 
-    def __init__(self, shorten: Callable[[Expr], Expr]):
+    def __init__(self, shorten: Callable[[Expr], Expr], taken: Iterable[str] = ()):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
-        self.shorten = shorten
+        self.shorten, self.taken = shorten, {*taken}
         self.symmetric: set[Name] = set()
+        self.dots: dict[Name, Name] = {}
+
+    def dotted(self, name: Name) -> Name:
+        """The derivative of a name in the direction, under a name that nothing else has."""
+        if name not in self.dots:
+            names = (_dotted(name, "'" * n) for n in itertools.count())
+            self.dots[name] = next(new for new in names if not words_of(new) & self.taken)
+            self.taken |= words_of(self.dots[name])
+        return self.dots[name]
 
     def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
         """Append the derivative of each line that depends on a name that moves; `known` has these names.
@@ -76,7 +94,7 @@ class Moved:
                 continue
             in_factors = self.in_symmetric_parts(moved(line, known))
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
-            new = known[line.name] = dotted(line.name)
+            new = known[line.name] = self.dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
 
     def in_symmetric_parts(self, expr: Expr) -> Expr:
@@ -86,7 +104,7 @@ class Moved:
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
-        new = dotted(line.name)
+        new = self.dotted(line.name)
         if line.name not in known:
             self.raw[new] = self.forms[new] = Definition(entry_like(line.left, new), S.Zero)
         return new
