@@ -371,6 +371,8 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
+    "a symmetric matrix of a product of sizes": (
+        lambda S, x: x @ S @ x, {"S": ("2*N", "2*N"), "x": ("2*N",)}, symmetric("S")),
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "mask that is reversed": (reversed_mask, X),

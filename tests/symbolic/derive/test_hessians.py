@@ -163,6 +163,13 @@ def test_matrix_forms_have_the_values_of_the_blocks(name):
     np.testing.assert_allclose(results["form"], results[block], rtol=1e-9, atol=1e-12)
 
 
+def test_a_diagonal_matrix_is_square():
+    """δ(d, n) for a row d of N + D and a column n of N is no identity."""
+    d = derived("joined vectors")
+    assert "δ(d, n)" in str(d.jacobian["a"])
+    assert d.in_matrices(d.jacobian["a"]) is None
+
+
 @pytest.mark.slow
 def test_interface():
     d = derived("logistic regression")

@@ -1,6 +1,6 @@
 """jvp, hvp and gauss_newton for any size: their lines, the engine's products, differences, and planted mistakes."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from tests.symbolic.derive.second_functions import (
 from tinytensor.autograd.functional import hvp as engine_hvp
 from tinytensor.autograd.functional import jvp as engine_jvp
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, NotDerivable, derive, gauss_newton, hvp, jvp
+from tinytensor.symbolic import Index, NotDerivable, TooLong, check, derive, gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.second import Products
 
 
@@ -157,6 +157,16 @@ def test_a_result_that_is_called_value_keeps_its_value():
 
     results = jvp(function, x=N).evaluate(x=np.zeros(2), x_dot=np.array([2.0, 3.0]))
     assert results["value"].tolist() == [1, 1] and results["product"].tolist() == [2, 3]
+
+
+def test_there_are_no_second_derivatives_of_a_derivation_that_was_stopped():
+    """Not 0, and not "A does not depend on w": its gradients are not known."""
+    derivation = derive(logistic, **REGRESSION)
+    derivation.derived.stopped = "while the function was differentiated"
+    for wanted in (hvp, partial(gauss_newton, of="A")):
+        with pytest.raises(TooLong):
+            wanted(derivation)
+    assert check(derivation, hessian={"w": "X.T @ X"})["w"].verdict == "undecided"
 
 
 @pytest.mark.slow

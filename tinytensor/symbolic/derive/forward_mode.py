@@ -144,8 +144,9 @@ def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
     """The sum of a product over indices; a bracket is multiplied out only where a delta in it takes a sum away."""
     product, bound = contract(product, list(bound))
     for factor_ in Mul.make_args(product):
-        if isinstance(factor_, Add) and any(_deltas_of(term, bound) for term in factor_.args):
-            parts = _terms_with_deltas(factor_, bound)
+        with_deltas = [t for t in factor_.args if _deltas_of(t, bound)] if isinstance(factor_, Add) else []
+        if with_deltas:
+            parts = [*with_deltas, factor_ - Add(*with_deltas)]
             return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
     for factor_ in Mul.make_args(product):
         if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
@@ -173,13 +174,6 @@ def contracted(expr: Expr) -> Expr:
     if isinstance(expr, Add | Mul):
         return expr.func(*[contracted(a) for a in expr.args])
     return canonical(expr)
-
-
-def _terms_with_deltas(expr: Expr, bound: Sequence[Index]) -> list[Expr]:
-    """The terms of a sum that have a delta of these indices, and the others as one."""
-    with_deltas = [t for t in Add.make_args(expr) if _deltas_of(t, bound)]
-    without = expr - Add(*with_deltas)
-    return [*with_deltas, *([without] if without != 0 else [])]
 
 
 def with_one_hot(product: Expr, hot: Expr) -> Expr:

@@ -120,7 +120,7 @@ class BlockMatrices(Matrices):
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
         """A product of entries; one with a delta of rows and columns is a diagonal matrix."""
         deltas = [f for f in Mul.make_args(inside) if isinstance(f, KroneckerDelta) and set(f.args) == {rows, columns}]
-        if not deltas or rows is None or columns is None:
+        if not deltas or not _of_one_range(rows, columns):
             if isinstance(inside, Mul) and any(isinstance(f, Add) and f.has(KroneckerDelta) for f in inside.args):
                 spread = inside.expand(deep=False)
                 if isinstance(spread, Add) and not over:
@@ -134,11 +134,15 @@ class BlockMatrices(Matrices):
         return Matrix(number.text, number.tex, number.code, rows, columns, number.level)
 
     def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
-        """The identity where both arguments are indices."""
-        if not all(isinstance(a, Index) for a in expr.args):
+        """The identity where both arguments are indices of one range; others are no square matrix."""
+        if not _of_one_range(*expr.args):
             return super().delta(expr)
         rows, columns = (rows, columns) if rows is not None else expr.args
         return Matrix("I", "I", f"np.eye({self.writer.number(rows.size).text})", rows, columns)
+
+
+def _of_one_range(*indices: Expr | None) -> bool:
+    return all(isinstance(i, Index) and i.size == indices[0].size for i in indices)
 
 
 @dataclass(frozen=True)

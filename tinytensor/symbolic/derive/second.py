@@ -44,6 +44,7 @@ from tinytensor.symbolic.index_calculus.functions import detach
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, OfMatrix, SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.tensors import terms_of
 
@@ -72,6 +73,8 @@ class Second(Result):
                 f"derive: {derivation.name}: a recurrence has first derivatives alone; give the number of its steps "
                 "as a number instead of a size"
             )
+        if self.derived.stopped:  # there are no gradients
+            raise TooLong
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if unknown := [n for n in names if n not in derivation.gradients]:
             raise ValueError(
@@ -379,12 +382,7 @@ class Jacobian(Blocks):
         for name in self.wrt:
             by = self.derived.trace.entry_of(name, indices)
             product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
-            self.add((self.label_of_output, name), output, by, product, d(output))
-
-    @property
-    def label_of_output(self) -> str:
-        """The name of the result."""
-        return label(self.output)
+            self.add((label(self.output), name), output, by, product, d(output))
 
     @property
     def jacobian(self) -> dict[str, Block]:
@@ -394,7 +392,7 @@ class Jacobian(Blocks):
     @property
     def title(self) -> str:
         """What stands above the blocks."""
-        return f"the Jacobian of {self.label_of_output}"
+        return f"the Jacobian of {label(self.output)}"
 
 
 # ------------------------------------------------------------------------------------------------ products
