@@ -125,24 +125,6 @@ def test_gradient_by_hand_may_be_a_function_or_that_of_a_derivation():
     assert check(derivation, {"x": derivation.gradients["x"]})
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1, "proved"), (2, "undecided")])
-def test_a_formula_of_another_function_is_read_in_its_own_names(factor, verdict):
-    """2 Σ_n X_nd A_n is the gradient of both, but A is another array."""
-
-    def loss(X, w):
-        A = X @ w
-        return (A**2).sum()
-
-    def other(X, w):
-        A = factor * X @ w
-        return (A**2).sum() / factor
-
-    arguments = {"X": ND, "w": ("D",)}
-    formula = derive(other, **arguments).gradients["w"]
-    assert str(formula) == str(derive(loss, **arguments).gradients["w"])
-    assert check(loss, {"w": formula}, **arguments)["w"].verdict == verdict
-
-
 def test_a_formula_of_another_shape_or_with_other_names_decides_nothing():
     other = derive(lambda z: (z * z).sum(), z=ND).gradients["z"]
     of_array = derive(lambda x: 2 * x, x=("N",)).gradients["x"]
@@ -150,6 +132,14 @@ def test_a_formula_of_another_shape_or_with_other_names_decides_nothing():
     for formula in (other, of_array, least):
         assert check(lambda x: (x.max() * x).sum(), {"x": formula}, x=("N",))["x"].verdict == "undecided"
     assert check(lambda x: (x.min() * x).sum(), {"x": least}, x=("N",))
+
+
+@pytest.mark.parametrize("size", ["2*K", "K + 1"])
+def test_a_size_that_is_a_part_of_a_shape_has_its_name(size):
+    """So has one that is the range of an index alone."""
+    arguments = {"x": (size,), "t": Index((size,), "C")}
+    for hand, verdict in ((f"2 * x * len(x) / ({size})", "proved"), ("2 * x * len(x) / K", "refuted")):
+        assert check(lambda x, t: (x**2).sum(), {"x": f"{hand} + 0 * C"}, **arguments)["x"].verdict == verdict
 
 
 def test_constants_of_one_name_are_not_taken_for_each_other():

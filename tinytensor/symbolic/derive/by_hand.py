@@ -25,7 +25,7 @@ from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key
-from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.arguments import factors
 from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
@@ -43,6 +43,7 @@ from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.prove.proof import format_numbers
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.tensors import reading_of
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
@@ -141,12 +142,15 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
 
+    split = derived.trace.split
+    sizes = {str(s): Mul(*factors(str(s), split)) for s in derivation.derivation.symbols}
+
     def call(**values):
-        gradient = function(**arguments_by_hand(function, _sizes_in(arguments, values), values))
+        numbers = {name: reading_of([*values.values()]).number(size) for name, size in sizes.items()}
+        gradient = function(**arguments_by_hand(function, numbers, values))
         return tensor(gradient, dtype=float64) if isinstance(gradient, int | float) else gradient
 
     call.forward = function
-    split = derived.trace.split
     names = [label(x.name) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
     program = trace(
@@ -193,16 +197,6 @@ def formula_by_hand(derivation: Result, name: Key, hand: Formula) -> HandGradien
         if unknown := names_in(right) - known:
             return HandGradient(None, why=f"the formula has a name of another function: {min(map(str, unknown))}")
     return HandGradient(right)
-
-
-def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
-    """The sizes by name, read from the shapes of the arguments."""
-    numbers: dict[str, int] = {}
-    for key, value in arguments.items():
-        if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):
-            shape = value.shape if isinstance(value, Index) else value
-            numbers |= {n: m for n, m in zip(shape, values[key].shape, strict=True) if isinstance(n, str)}
-    return numbers
 
 
 def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
