@@ -373,6 +373,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
     "a symmetric matrix of a product of sizes": (
         lambda S, x: x @ S @ x, {"S": ("2*N", "2*N"), "x": ("2*N",)}, symmetric("S")),
+    "remainder of whole numbers below 0": (lambda x, t: (x * ((t - 100) % 7)).sum(), INDEXED),
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "mask that is reversed": (reversed_mask, X),
@@ -584,6 +585,9 @@ REFUSED = {  # what: function, arguments, where, and options
     "a third derivative": (lambda x: x.sum(), X, (), {"order": 3}),
     "a Hessian and a Jacobian": (lambda x: x.sum(), X, (), SECOND | {"jacobian": True}),
     "wrt of a gradient": (lambda x: x.sum(), X, (), {"wrt": "x"}),
+    "0/0": (lambda x: (x * ((x - x) / (x - x))).sum(), X),
+    "a logarithm of 0": (lambda x: (x * (x - x).log()).sum(), X),
+    "a power of 0 with a size": (lambda x: (x * 0.0 ** (len(x) - 1)).sum(), X),
     "a number in an array": (lambda x: x.sum(0, keepdim=True), X),
     "too many numbers to compare": (lambda x: x.square().sum(), {"x": (20000, 20000)}),
     "a Hessian by whole numbers": (lambda x, t: F.cross_entropy(x, t), CLASSES, (), SECOND | {"wrt": "t"}),

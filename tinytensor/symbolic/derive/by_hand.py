@@ -24,7 +24,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
-from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key
+from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key, refuse_no_number
 from tinytensor.symbolic.derive.arguments import factors
 from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
@@ -173,6 +173,7 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
     rename = partial(renamed, change=upstream)
     lines, hypotheses = _in_names_of_function(derived, program, changed, rename)
     entry = rename(expanded(entry, lines))
+    refuse_no_number(entry)
     return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
 
 

@@ -491,6 +491,7 @@ class GaussNewtonProduct(Products):
         derived, z = self.derived, self.of
         if isinstance(derived.output, Indexed):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
+        self.calls = self._calls_of_z()
         part = lines_to(derived, z)
         self.theorems += part.theorems
         moved.move(part.forward, known)
@@ -522,8 +523,7 @@ class GaussNewtonProduct(Products):
         """What stands above the lines."""
         return f"{super().title}; second derivatives of the lines up to {self.of.text} are left out"
 
-    @cached_property
-    def _calls(self) -> list[tuple[str, int]]:
+    def _calls_of_z(self) -> list[tuple[str, int]]:
         """The operations whose result is z, each with the number of its calls on the tape before; no views of z."""
         trace, counts, calls = self.derived.trace, Counter(), []
         after_z: set[int] = set()  # the ids of terms
@@ -544,4 +544,4 @@ class GaussNewtonProduct(Products):
 
     def compare(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
-        return of_gauss_newton(self.derivation.fn, *point, self._calls)
+        return of_gauss_newton(self.derivation.fn, *point, self.calls)
