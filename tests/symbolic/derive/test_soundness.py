@@ -382,12 +382,12 @@ def test_a_formula_of_another_function_is_read_in_its_own_names(factor, verdict)
         A = X @ w
         return (A**2).sum()
 
-    def other(X, w):
+    def scaled(X, w):
         A = factor * X @ w
         return (A**2).sum() / factor
 
     arguments = {"X": ND, "w": ("D",)}
-    formula = derive(other, **arguments).gradients["w"]
+    formula = derive(scaled, **arguments).gradients["w"]
     assert str(formula) == str(derive(loss, **arguments).gradients["w"])
     assert check(loss, {"w": formula}, **arguments)["w"].verdict == verdict
 
