@@ -174,7 +174,8 @@ def check(
                 result = result_of()
                 verdicts[name] = replace(_checked(result, key, hand), label=result.label(key))
             except TooLong:  # before there are formulas of the blocks
-                verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
+                why = out_of_time(derivation.limit, stopped(), "")
+                verdicts[name] = Checked(name, "undecided", None, why, label=what)
             stage("", 100 / len(tasks))
     return Check(derivation, verdicts)
 
@@ -300,7 +301,7 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
     if isinstance(hand, Formula):
         if expected is None:
             return Checked(name, "undecided", None, derivation.verdict)
-        return _verdict_on(derivation, name, formula_by_hand(derivation, name, hand), Comparison())
+        return _prove(derivation, name, formula_by_hand(derivation, name, hand), Comparison())
 
     def term() -> str:
         read = read_by_hand(derivation, name, hand)
@@ -314,7 +315,7 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
         return _out_of_time(derivation, name, compared)
     try:
         stage(f"the gradient of {name} was proved")
-        return _verdict_on(derivation, name, read_by_hand(derivation, name, hand), compared)
+        return _prove(derivation, name, read_by_hand(derivation, name, hand), compared)
     except TooLong:
         return _out_of_time(derivation, name, compared)
 
@@ -339,7 +340,7 @@ def _in_time(derivation: Result, find: Callable[[], str]) -> Callable[[], str]:
     return search
 
 
-def _verdict_on(derivation: Result, name: Key, by_hand: HandGradient, compared: Comparison) -> Checked:
+def _prove(derivation: Result, name: Key, by_hand: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
     if by_hand.entry is None:
