@@ -56,19 +56,25 @@ Line = Callable[[float], np.ndarray | float]  # a function along a line: its val
 
 
 def agrees(line: Line, slope: np.ndarray | float, size: float) -> bool | None:
-    """Is this the derivative along a line, by a difference quotient of one of the steps? None if none is finite.
+    """Is this the derivative along a line, by a difference quotient of one of the steps?
 
-    size: of the numbers of which the slope is made.
+    None if none is finite, or where it differs it depends on the step. size: of the numbers of which the slope is made.
     """
-    result = None
+    quotients, differs, rounding = [], True, 0.0
     for step in STEPS:
         above, below = line(step), line(-step)
         quotient = (above - below) / (2 * step)
         if np.isfinite(quotient).all():
-            limit = QUOTIENT * size + ROUNDING + 16 * CANCELLED / step * np.abs(above).max(initial=0)
-            if result := bool(np.all(np.abs(quotient - slope) <= limit)):
+            rounding = ROUNDING + 16 * CANCELLED / step * np.abs(above).max(initial=0)
+            differs = differs & (np.abs(quotient - slope) > QUOTIENT * size + rounding)
+            if not np.any(differs):
                 return True
-    return result
+            quotients.append(quotient)
+    if not quotients:
+        return None
+    first, last = quotients[0], quotients[-1]
+    certain = np.abs(first - last) <= 0.01 * np.minimum(np.abs(first), np.abs(first - slope)) + rounding
+    return False if np.any(differs & certain) else None
 
 
 class Slope(NamedTuple):

@@ -371,6 +371,9 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
+    "a symmetric matrix of a product of sizes": (
+        lambda S, x: x @ S @ x, {"S": ("2*N", "2*N"), "x": ("2*N",)}, symmetric("S")),
+    "remainder of whole numbers below 0": (lambda x, t: (x * ((t - 100) % 7)).sum(), INDEXED),
     "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
     "mask that is reversed": (reversed_mask, X),
@@ -582,6 +585,11 @@ REFUSED = {  # what: function, arguments, where, and options
     "a third derivative": (lambda x: x.sum(), X, (), {"order": 3}),
     "a Hessian and a Jacobian": (lambda x: x.sum(), X, (), SECOND | {"jacobian": True}),
     "wrt of a gradient": (lambda x: x.sum(), X, (), {"wrt": "x"}),
+    "0/0": (lambda x: (x * ((x - x) / (x - x))).sum(), X),
+    "a logarithm of 0": (lambda x: (x * (x - x).log()).sum(), X),
+    "a power of 0 with a size": (lambda x: (x * 0.0 ** (len(x) - 1)).sum(), X),
+    "a number in an array": (lambda x: x.sum(0, keepdim=True), X),
+    "too many numbers to compare": (lambda x: x.square().sum(), {"x": (20000, 20000)}),
     "a Hessian by whole numbers": (lambda x, t: F.cross_entropy(x, t), CLASSES, (), SECOND | {"wrt": "t"}),
 }  # fmt: skip
 UNUSABLE = {  # what: function, arguments, and gradients by hand
@@ -589,6 +597,8 @@ UNUSABLE = {  # what: function, arguments, and gradients by hand
     "Hessians without a block": (square, X, {"hessian": {}}),
     "a gradient of no argument": (square, X, {"by_hand": {"z": "x"}}),
     "a Hessian of no argument": (square, X, {"hessian": {"v": "x"}}),
+    "a block by one argument": (square, X, {"hessian": {("x",): "2 * x"}}),
+    "a Jacobian by two arguments": (square, X, {"jacobian": {("x", "x"): "2 * x"}}),
     "a gradient and a Hessian": (square, X, {"by_hand": {"x": "2 * x"}, "hessian": {"x": "2 * diag(ones(N))"}}),
     "an unknown name": (square, X, {"by_hand": {"x": "2 * y"}}),
     "g where the result is a number": (square, X, {"by_hand": {"x": "g * x"}}),

@@ -65,6 +65,10 @@ CASES = {  # name: (function, arguments, where, options)
     "rounded": (lambda x: (x * x.floor()).sum(), {"x": N}, (), SECOND),
     "held constant": (lambda x: (x * x.detach()).sum(), {"x": N}, (), SECOND),
     "two layers": (mlp, LAYERS, (), SECOND | {"wrt": ("W", "V")}),
+    "an argument with the name of a direction": (lambda x, x_dot: (x * x_dot**2).sum(), {"x": N, "x_dot": N}, (),
+        SECOND),
+    "waves shorter than the steps of differences": (lambda x: (1e5 * x).sin().sum(), {"x": N}, (), SECOND),
+    "more entries than other blocks have": (lambda x: (x**2).sum(), {"x": (300,)}, (), SECOND),
     "softmax": (lambda x: x.softmax(-1), {"x": N}, (), JACOBIAN),
     "softmax of rows": (lambda x: x.softmax(-1), {"x": ND}, (), JACOBIAN),
     "log-softmax": (lambda x: x.log_softmax(-1), {"x": N}, (), JACOBIAN),
@@ -73,6 +77,7 @@ CASES = {  # name: (function, arguments, where, options)
     "a linear layer": (lambda X, W, b: X @ W + b, {"X": ND, "W": ("D", "K"), "b": ("K",)}, (), JACOBIAN),
     "normalized": (lambda x: x / x.norm(), {"x": N}, (), JACOBIAN),
     "halves": (gated, {"a": ("N", "E")}, "E % 2 == 0", JACOBIAN),
+    "joined vectors": (lambda a, b: 3 * tt.cat([a, b]) ** 2, {"a": N, "b": D}, (), JACOBIAN),
     "joined": (lambda a, b: tt.cat([a, b], 1).tanh(), {"a": ND, "b": ("N", "K")}, (), JACOBIAN),
 }  # fmt: skip
 derived = derivations(CASES)

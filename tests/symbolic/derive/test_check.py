@@ -125,6 +125,23 @@ def test_gradient_by_hand_may_be_a_function_or_that_of_a_derivation():
     assert check(derivation, {"x": derivation.gradients["x"]})
 
 
+def test_a_formula_of_another_shape_or_with_other_names_decides_nothing():
+    of_matrix = derive(lambda z: (z * z).sum(), z=ND).gradients["z"]
+    of_array = derive(lambda x: 2 * x, x=("N",)).gradients["x"]
+    least = derive(lambda x: (x.min() * x).sum(), x=("N",)).gradients["x"]
+    for formula in (of_matrix, of_array, least):
+        assert check(lambda x: (x.max() * x).sum(), {"x": formula}, x=("N",))["x"].verdict == "undecided"
+    assert check(lambda x: (x.min() * x).sum(), {"x": least}, x=("N",))
+
+
+@pytest.mark.parametrize("size", ["2*K", "K + 1"])
+def test_a_size_that_is_a_part_of_a_shape_has_its_name(size):
+    """So has one that is the range of an index alone."""
+    arguments = {"x": (size,), "t": Index((size,), "C")}
+    for hand, verdict in ((f"2 * x * len(x) / ({size})", "proved"), ("2 * x * len(x) / K", "refuted")):
+        assert check(lambda x, t: (x**2).sum(), {"x": f"{hand} + 0 * C"}, **arguments)["x"].verdict == verdict
+
+
 def test_constants_of_one_name_are_not_taken_for_each_other():
     first = tt.tensor([[1.0, 2.5], [0.3, 7.0]], dtype=tt.float64)
     second = tt.tensor([[4.0, -2.5], [3.3, 1.0]], dtype=tt.float64)

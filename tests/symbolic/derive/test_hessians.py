@@ -98,6 +98,13 @@ def test_a_wrong_double_backward_is_noticed_by_differences(monkeypatch):
     assert "finite differences" in derive(lambda x: (x**3).sum(), order=2, x=N).verdict
 
 
+def test_a_diagonal_matrix_is_square():
+    """δ(d, n) for a row d of N + D and a column n of N is no identity."""
+    d = derived("joined vectors")
+    assert "δ(d, n)" in str(d.jacobian["a"])
+    assert d.in_matrices(d.jacobian["a"]) is None
+
+
 @pytest.mark.slow
 def test_interface():
     d = derived("logistic regression")

@@ -1,6 +1,6 @@
 """jvp, hvp and gauss_newton for any size: their lines, what is refused, and how they are shown."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -17,12 +17,20 @@ from tests.symbolic.derive.second_functions import (
     mlp,
 )
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, NotDerivable, derive, gauss_newton, hvp, jvp
+from tinytensor.symbolic import Index, NotDerivable, TooLong, check, derive, gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.second import Products
 
 
 def relu_mlp(X, W, V, t):
     return F.cross_entropy((X @ W).relu() @ V, t)
+
+
+def names_with_a_dot(x, dx_dot):
+    A = (x * dx_dot).exp()
+    A_dot = A.sin()
+    s = A_dot.sum()
+    ṡ = (A * A_dot).sum()
+    return s * ṡ
 
 
 CLASSES = Index(N, "K")
@@ -45,6 +53,8 @@ LINES = {  # the product, its function, its arguments, those that move, and the 
     "directional derivative of positive parts": (jvp, lambda x: x.relu().sum(), {"x": N}, ("x",), ""),
     "a direction that moves nothing": (hvp, lambda x, y: x.sum() + (y**2).sum(), {"x": N, "y": N}, ("x",), ""),
     "Hessian of a norm": (hvp, lambda x: x.norm(), {"x": N}, ("x",), ""),
+    "Hessian of names with a dot": (hvp, names_with_a_dot, {"x": N, "dx_dot": N}, ("x", "dx_dot"), ""),
+    "directional derivative of names with a dot": (jvp, names_with_a_dot, {"x": N, "dx_dot": N}, ("x",), ""),
 }  # fmt: skip
 
 
@@ -68,6 +78,43 @@ def test_gauss_newton_of_a_line_that_has_the_name_of_the_users_tensor():
         return ((A - y) ** 2).sum()
 
     assert gauss_newton(squares, "A", wrt="w", **REGRESSION).verdict == "proved for any size"
+
+
+def twice(x, w):
+    z = x * w
+    return (z.exp() + (x * w) ** 2 * z).sum()
+
+
+def after_an_angle(x, w):
+    angle = tt.atan2(x, w)
+    z = x / w
+    return (z.exp() + angle).sum()
+
+
+@pytest.mark.parametrize("fn", [twice, after_an_angle])
+def test_gauss_newton_meets_each_call_that_makes_the_line(fn):
+    """The second one is made once more in the code; several operations are read as one before the other."""
+    p = gauss_newton(fn, "z", x=N, w=N)
+    assert p.proved, p.verdict
+
+
+def test_a_result_that_is_called_value_keeps_its_value():
+    def function(x):
+        value = x.exp()
+        return value
+
+    results = jvp(function, x=N).evaluate(x=np.zeros(2), x_dot=np.array([2.0, 3.0]))
+    assert results["value"].tolist() == [1, 1] and results["product"].tolist() == [2, 3]
+
+
+def test_there_are_no_second_derivatives_of_a_derivation_that_was_stopped():
+    """Not 0, and not "A does not depend on w": its gradients are not known."""
+    derivation = derive(logistic, **REGRESSION)
+    derivation.derived.stopped = "while the function was differentiated"
+    for wanted in (hvp, partial(gauss_newton, of="A")):
+        with pytest.raises(TooLong):
+            wanted(derivation)
+    assert check(derivation, hessian={"w": "X.T @ X"})["w"].verdict == "undecided"
 
 
 @pytest.mark.slow

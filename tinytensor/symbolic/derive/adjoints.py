@@ -161,6 +161,8 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
         output = _tidy(traced, _output(traced))
         recurrences = [Recurrence(loop, traced.lines) for loop in traced.loops if loop.states]
         program = _program(traced, output, recurrences)
+        for group in traced.lines.groups:
+            refuse_no_number(Add(*[line.right for line in group.lines]), group.where)
     except NotDerivable:
         raise
     except TypeError as error:  # indices of two ranges meet
@@ -170,12 +172,19 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     try:
         stage("the function was differentiated", 20)
         for line in _raw_adjoints(derived):
+            refuse_no_number(line.right)
             derived.raw[line.name] = line
             stage("", 20 / len(program.entries))
         derived.adjoints, derived.theorems = _shortest(derived, [*derived.wanted, *states])
     except TooLong:
         derived.stopped = stopped()
     return derived
+
+
+def refuse_no_number(formula: Expr, where: str = "") -> None:
+    """NotDerivable where a formula has no value at all, as (x - x)/(x - x)."""
+    if formula.has(S.NaN, S.ComplexInfinity):
+        raise NotDerivable(f"derive{where}: a formula with 0/0 or 1/0, which is no number")
 
 
 def _raw_adjoints(derived: DerivedLines) -> Iterator[Definition]:
@@ -214,6 +223,8 @@ def _output(traced: Trace) -> Expr:
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable("derive: the result is no tensor of finite floats; return one that has a gradient")
     indices = value.indices()
+    if value.dims and not indices:
+        raise NotDerivable("derive: the result is an array of one entry; let it be a number, by reshape(())")
     expr = value.entry(*indices)
     groups = traced.lines.groups
     last = groups[-1].output.left if groups else None

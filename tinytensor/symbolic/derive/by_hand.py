@@ -24,23 +24,26 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
-from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key
-from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key, refuse_no_number
+from tinytensor.symbolic.derive.arguments import factors
 from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
-from tinytensor.symbolic.derive.results import Key, Result
+from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Sample, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import fresh
+from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.prove.proof import format_numbers
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.tensors import reading_of
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
@@ -139,12 +142,15 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
 
+    split = derived.trace.split
+    sizes = {str(s): Mul(*factors(str(s), split)) for s in derivation.derivation.symbols}
+
     def call(**values):
-        gradient = function(**arguments_by_hand(function, _sizes_in(arguments, values), values))
+        numbers = {name: reading_of([*values.values()]).number(size) for name, size in sizes.items()}
+        gradient = function(**arguments_by_hand(function, numbers, values))
         return tensor(gradient, dtype=float64) if isinstance(gradient, int | float) else gradient
 
     call.forward = function
-    split = derived.trace.split
     names = [label(x.name) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
     program = trace(
@@ -167,17 +173,31 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
     rename = partial(renamed, change=upstream)
     lines, hypotheses = _in_names_of_function(derived, program, changed, rename)
     entry = rename(expanded(entry, lines))
+    refuse_no_number(entry)
     return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
 
 
-def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
-    """The sizes by name, read from the shapes of the arguments."""
-    numbers: dict[str, int] = {}
-    for key, value in arguments.items():
-        if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):
-            shape = value.shape if isinstance(value, Index) else value
-            numbers |= {n: m for n, m in zip(shape, values[key].shape, strict=True) if isinstance(n, str)}
-    return numbers
+def formula_by_hand(derivation: Result, name: Key, hand: Formula) -> HandGradient:
+    """A formula of this derivation, or of another one, as an entry in the names of the function.
+
+    Names of another function's lines may stand for something else: there the formula is one of arguments and constants.
+    """
+    derived, theirs = derivation.derived, hand.derived
+    left, _ = derivation.entry(name)
+    indices = getattr(left, "indices", ())
+    if [i.size for i in hand.indices] != [i.size for i in indices]:
+        return HandGradient(None, why=f"the formula is one of {text(hand.left)}, and not of {text(left)}")
+    right = expanded(fresh(hand.right).xreplace(dict(zip(hand.indices, indices))), list(theirs.adjoints.values()))
+    if theirs is not derived:
+        changed = _constants(derived.trace, theirs.trace)
+        outputs = [name_of(x.output) for x in (theirs, derived)]
+        if getattr(outputs[0], "sizes", ()) == getattr(outputs[1], "sizes", ()):
+            changed[d(outputs[0])] = d(outputs[1])
+        right = renamed(expanded(right, theirs.forward), changed)
+        known = {*derived.trace.arrays.values(), *changed.values()}
+        if unknown := names_in(right) - known:
+            return HandGradient(None, why=f"the formula has a name of another function: {min(map(str, unknown))}")
+    return HandGradient(right)
 
 
 def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:

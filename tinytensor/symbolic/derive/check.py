@@ -20,6 +20,7 @@ from tinytensor.symbolic.derive.by_hand import (
     UPSTREAM,
     HandGradient,
     compare_at_samples,
+    formula_by_hand,
     function_by_hand,
     read_by_hand,
 )
@@ -173,7 +174,8 @@ def check(
                 result = result_of()
                 verdicts[name] = replace(_checked(result, key, hand), label=result.label(key))
             except TooLong:  # before there are formulas of the blocks
-                verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
+                why = out_of_time(derivation.limit, stopped(), "")
+                verdicts[name] = Checked(name, "undecided", None, why, label=what)
             stage("", 100 / len(tasks))
     return Check(derivation, verdicts)
 
@@ -185,11 +187,14 @@ def _tasks(
     if by_hand.keys() & (hessian.keys() | jacobian.keys()):
         raise ValueError("check: a name is in two of by_hand, hessian and jacobian; check them one after the other")
     known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
-    if unknown := [name for name in by_hand if name not in known]:
+    blocks = {name: (name, name) if isinstance(name, str) else name for name in hessian}
+    unknown = [name for name in (*by_hand, *jacobian) if name not in known]
+    unknown += [b for b in blocks.values() if not isinstance(b, tuple) or len(b) != 2 or not {*b} <= {*known}]
+    if unknown:
         raise ValueError(
-            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
+            f"check: there is no derivative by {unknown[0]!r}; the arguments that have one are {', '.join(known)}, and "
+            "a block of a Hessian is by two of them"
         )
-    blocks = {name: (name, name) if isinstance(name, str) else tuple(name) for name in hessian}
     output = label(name_of(derivation.derived.output))
     second = cache(lambda: Hessian(derivation, dict.fromkeys(itertools.chain(*blocks.values()))))
     first = cache(lambda: Jacobian(derivation, jacobian))
@@ -281,8 +286,6 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     if (reading := reading_of(inputs)) is not None:
         reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
     title = function.__name__
-    if UPSTREAM not in values:
-        raise NotDerivable(f"check: {title} returns an array of one entry; let it return a number, by reshape(())")
     g = values[UPSTREAM]
     gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])
     gradients = gradients if isinstance(gradients, tuple | list) else (gradients,)
@@ -298,9 +301,7 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
     if isinstance(hand, Formula):
         if expected is None:
             return Checked(name, "undecided", None, derivation.verdict)
-        entry, _ = derivation.entry(name)
-        left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
-        return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
+        return _prove(derivation, name, formula_by_hand(derivation, name, hand), Comparison())
 
     def term() -> str:
         read = read_by_hand(derivation, name, hand)
@@ -314,10 +315,7 @@ def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked
         return _out_of_time(derivation, name, compared)
     try:
         stage(f"the gradient of {name} was proved")
-        read = read_by_hand(derivation, name, hand)
-        if read.entry is None:
-            return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
-        return _prove(derivation, name, read, compared)
+        return _prove(derivation, name, read_by_hand(derivation, name, hand), compared)
     except TooLong:
         return _out_of_time(derivation, name, compared)
 
@@ -345,6 +343,8 @@ def _in_time(derivation: Result, find: Callable[[], str]) -> Callable[[], str]:
 def _prove(derivation: Result, name: Key, by_hand: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
+    if by_hand.entry is None:
+        return Checked(name, "refuted" if by_hand.shape else "undecided", expected, by_hand.shape or by_hand.why)
     if derivation.theorem is None:
         return Checked(name, "undecided", expected, derivation.verdict)
     _, entry = derivation.entry(name)

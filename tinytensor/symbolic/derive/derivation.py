@@ -45,16 +45,14 @@ class Derivation(Result):
         self.limit, self.progress, self._seconds = limit, progress, seconds
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
-        recurrences, shown = derived.recurrences, derived.adjoints
-        for r in recurrences:
+        shown = derived.adjoints
+        for r in derived.recurrences:
             shown = r.lines_of_adjoints(shown)
-        trace = derived.trace
-        sizes = trace.unnamed_sizes
-        self.lines = [Formula(line, self.names, sizes, recurrences) for line in derived.forward]
-        self.adjoints = [Formula(line, self.names, sizes, recurrences) for line in shown.values()]
+        self.lines = [Formula(line, self.names, derived) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names, derived) for line in shown.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(name_of(entry))], self.names, sizes, recurrences)
-            for n, entry in trace.parameters.items()
+            n: Formula(derived.adjoints[d(name_of(entry))], self.names, derived)
+            for n, entry in derived.trace.parameters.items()
             if d(name_of(entry)) in derived.adjoints
         }
 

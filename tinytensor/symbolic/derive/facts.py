@@ -53,9 +53,6 @@ class Shape(tuple):
         self.what = what
         return self
 
-    def __repr__(self):
-        return f"{tuple(self)!r}, {self.what}"
-
 
 ARRAYS: dict[str, type[Array]] = {"": Array, "symmetric": SymmetricArray, "positive definite": PositiveDefiniteArray}
 

@@ -10,6 +10,7 @@ The lines are those of the function and those of its adjoints, so that the deriv
 derivative. All but plain_moved and with_one_hot are proposals; adjoints.py proves each of them.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
@@ -32,38 +33,55 @@ from tinytensor.symbolic.index_calculus.formulas import (
     with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.notation import name_tex
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 
 DOT = "\N{COMBINING DOT ABOVE}"
 
 
-def dotted(name: Name) -> Name:
-    """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
+def _dotted(name: Name, primes: str) -> Name:
+    """The derivative of a name in the direction, perhaps with primes: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
     if isinstance(name, Symbol):
-        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name), real=True)
-    label = f"{name.label}_dot"
+        return Symbol(_with_dot("𝓛" if name.name == "loss" else name.name) + primes, real=True)
+    in_code = f"{name.label}_dot{'_' * len(primes)}"
     if name.of is None:
-        return Array(label, name.sizes, text=_with_dot(name.text), tex=rf"\dot{{{name_tex(name.text)}}}")
+        typeset = rf"\dot{{{name_tex(name.text)}}}{primes}"
+        return Array(in_code, name.sizes, text=_with_dot(name.text) + primes, tex=typeset)
     of = name.of.text
     typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
-    return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
+    return Array(in_code, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
 
 
 def _with_dot(text: str) -> str:
     return normalize("NFC", f"{text[0]}{DOT}{text[1:]}")
 
 
+def words_of(name: Name) -> set[str]:
+    """The name in code and in print."""
+    return {label(name), getattr(name, "text", str(name))}
+
+
 class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
-    symmetric: the directions of which the symmetric part alone counts.
+    symmetric: the directions of which the symmetric part alone counts. taken: names of the derivation, in code and in
+    print, which may have a dot themselves.
     """
 
-    def __init__(self, shorten: Callable[[Expr], Expr]):
+    def __init__(self, shorten: Callable[[Expr], Expr], taken: Iterable[str] = ()):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
-        self.shorten = shorten
+        self.shorten, self.taken = shorten, {*taken}
         self.symmetric: set[Name] = set()
+        self.dots: dict[Name, Name] = {}
+
+    def dotted(self, name: Name) -> Name:
+        """The derivative of a name in the direction, under a name that nothing else has."""
+        if name not in self.dots:
+            names = (_dotted(name, "'" * n) for n in itertools.count())
+            self.dots[name] = next(new for new in names if not words_of(new) & self.taken)
+            self.taken |= words_of(self.dots[name])
+        return self.dots[name]
 
     def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
         """Append the derivative of each line that depends on a name that moves; `known` has these names.
@@ -76,7 +94,7 @@ class Moved:
                 continue
             in_factors = self.in_symmetric_parts(moved(line, known))
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
-            new = known[line.name] = dotted(line.name)
+            new = known[line.name] = self.dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
 
     def in_symmetric_parts(self, expr: Expr) -> Expr:
@@ -86,7 +104,7 @@ class Moved:
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
-        new = dotted(line.name)
+        new = self.dotted(line.name)
         if line.name not in known:
             self.raw[new] = self.forms[new] = Definition(entry_like(line.left, new), S.Zero)
         return new
@@ -126,8 +144,9 @@ def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
     """The sum of a product over indices; a bracket is multiplied out only where a delta in it takes a sum away."""
     product, bound = contract(product, list(bound))
     for factor_ in Mul.make_args(product):
-        if isinstance(factor_, Add) and any(_deltas_of(term, bound) for term in factor_.args):
-            parts = _terms_with_deltas(factor_, bound)
+        with_deltas = [t for t in factor_.args if _deltas_of(t, bound)] if isinstance(factor_, Add) else []
+        if with_deltas:
+            parts = [*with_deltas, factor_ - Add(*with_deltas)]
             return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
     for factor_ in Mul.make_args(product):
         if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
@@ -155,13 +174,6 @@ def contracted(expr: Expr) -> Expr:
     if isinstance(expr, Add | Mul):
         return expr.func(*[contracted(a) for a in expr.args])
     return canonical(expr)
-
-
-def _terms_with_deltas(expr: Expr, bound: Sequence[Index]) -> list[Expr]:
-    """The terms of a sum that have a delta of these indices, and the others as one."""
-    with_deltas = [t for t in Add.make_args(expr) if _deltas_of(t, bound)]
-    without = expr - Add(*with_deltas)
-    return [*with_deltas, *([without] if without != 0 else [])]
 
 
 def with_one_hot(product: Expr, hot: Expr) -> Expr:

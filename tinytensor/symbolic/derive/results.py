@@ -17,7 +17,7 @@ from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
@@ -42,20 +42,16 @@ class Typeset:
 
 
 class Formula(Typeset):
-    """A line of a derivation: `left` = `right`, in index notation."""
+    """A line of a derivation: `left` = `right`, in index notation.
 
-    def __init__(
-        self,
-        line: Definition,
-        names: Sequence[Name] = (),
-        sizes: Mapping[Size, Expr] | None = None,
-        recurrences: Sequence[Recurrence] = (),
-    ):
+    names: in the order of a product's factors. derived: the lines that say what the names stand for.
+    """
+
+    def __init__(self, line: Definition, names: Sequence[Name] = (), derived: DerivedLines | None = None):
         self.left: Expr = line.left
         self.right: Expr = line.right
-        self.names = tuple(names)
-        self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
-        self.recurrences = tuple(recurrences)
+        self.names, self.derived = tuple(names), derived
+        self.recurrences: Sequence[Recurrence] = () if derived is None else derived.recurrences
 
     @property
     def indices(self) -> tuple:
@@ -65,8 +61,8 @@ class Formula(Typeset):
     @property
     def shown(self) -> tuple[Expr, Expr]:
         """Both sides as they are printed."""
-        right = self.right.xreplace(self.sizes)
-        return as_shown(self.left, self.recurrences), as_shown(right, self.recurrences)
+        sizes = {} if self.derived is None else self.derived.trace.unnamed_sizes
+        return as_shown(self.left, self.recurrences), as_shown(self.right.xreplace(sizes), self.recurrences)
 
     def __str__(self) -> str:
         steps = ", ".join(equation(*pair) for pair in first_values(self.left, self.recurrences))
@@ -86,8 +82,8 @@ class Block(Formula):
     of, by: the entries a_i and b_j; the result itself for a Jacobian. pattern: of the left side in text and in LaTeX.
     """
 
-    def __init__(self, line: Definition, of: Expr, by: Expr, pattern: tuple[str, str], names: Sequence[Name] = ()):
-        super().__init__(line, names)
+    def __init__(self, line: Definition, of: Expr, by: Expr, pattern: tuple[str, str], *origin):
+        super().__init__(line, *origin)
         self.of, self.by, self.pattern = of, by, pattern
 
     def __str__(self) -> str:
@@ -123,7 +119,7 @@ class BlockMatrices(Matrices):
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
         """A product of entries; one with a delta of rows and columns is a diagonal matrix."""
         deltas = [f for f in Mul.make_args(inside) if isinstance(f, KroneckerDelta) and set(f.args) == {rows, columns}]
-        if not deltas or rows is None or columns is None:
+        if not deltas or not _of_one_range(rows, columns):
             if isinstance(inside, Mul) and any(isinstance(f, Add) and f.has(KroneckerDelta) for f in inside.args):
                 spread = inside.expand(deep=False)
                 if isinstance(spread, Add) and not over:
@@ -137,11 +133,15 @@ class BlockMatrices(Matrices):
         return Matrix(number.text, number.tex, number.code, rows, columns, number.level)
 
     def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
-        """The identity where both arguments are indices."""
-        if not all(isinstance(a, Index) for a in expr.args):
+        """The identity where both arguments are indices of one range; others are no square matrix."""
+        if not _of_one_range(*expr.args):
             return super().delta(expr)
         rows, columns = (rows, columns) if rows is not None else expr.args
         return Matrix("I", "I", f"np.eye({self.writer.number(rows.size).text})", rows, columns)
+
+
+def _of_one_range(*indices: Expr | None) -> bool:
+    return all(isinstance(i, Index) and i.size == indices[0].size for i in indices)
 
 
 @dataclass(frozen=True)
@@ -301,6 +301,8 @@ class Result(Typeset):
 
     def _never(self) -> str:
         """Why no point counts as one at which the formulas hold."""
+        if not self.samples:
+            return "there are too many numbers to compare; give a size a name in the place of its number"
         met = {key for sample in filter(self.inside, self.samples) for key in sample.edges}
         if failing := [words for key, words in VALUES.items() if key in met]:
             return f"at no point that was tried are all conditions met, such as: {' and '.join(failing)}"

@@ -38,6 +38,7 @@ from tinytensor.symbolic.prove.advice import is_own
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
 ENTRIES = 20_000  # of an argument
+MOST = 10_000_000  # where each point has more than it may have: those with the fewest entries, up to this number
 FARTHEST = 10_000  # a larger number with which a formula compares is no value of an argument
 
 
@@ -259,13 +260,24 @@ def samples(
     around = dict(zip(sizes, itertools.cycle((8, 7)), strict=False))
     everywhere = [(assignment, style, constants) for assignment, style in points(sizes, thresholds)]
     everywhere += [(around, AROUND, [number]) for number in compared]
-    for seed, (assignment, style, numbers) in enumerate(everywhere):
+
+    def entries(point: tuple) -> float:
+        _, (assignment, *_) = point
+        return max((float(Mul(*a.shape).xreplace(assignment)) for a in arrays), default=0.0)
+
+    for seed, (assignment, style, numbers) in small_enough(list(enumerate(everywhere)), entries, ENTRIES):
         if is_up():
             break
-        if all(Mul(*a.shape).xreplace(assignment) <= ENTRIES for a in arrays):
-            inputs = inputs_at(arguments, assignment, style, seed, numbers)
-            result.append(sample(fn, arguments, assignment, inputs, seed))
+        inputs = inputs_at(arguments, assignment, style, seed, numbers)
+        result.append(sample(fn, arguments, assignment, inputs, seed))
     return result
+
+
+def small_enough(points: list, entries: Callable[..., float], most: float) -> list:
+    """The points with at most so many entries; if each has more, those with the fewest."""
+    numbers = [*map(entries, points)]
+    most = min(max(most, min(numbers, default=0)), MOST)
+    return [point for point, number in zip(points, numbers, strict=True) if number <= most]
 
 
 def compared_numbers(lines: Sequence[Definition]) -> list[float]:

@@ -28,25 +28,27 @@ from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
     Moved,
     contracted,
-    dotted,
     shortest,
     with_first_indices,
     with_one_hot,
+    words_of,
 )
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
-from tinytensor.symbolic.derive.samples import Sample, mismatch
+from tinytensor.symbolic.derive.samples import Sample, mismatch, small_enough
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
 from tinytensor.symbolic.derive.source import evaluate_at
-from tinytensor.symbolic.derive.values import as_plain_entry, entry_like, renamed
+from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, free, total
 from tinytensor.symbolic.index_calculus.functions import detach
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, OfMatrix, SymmetricArray
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.tensors import terms_of
 
-FAR = 0.01  # numbers from 0, where differences are compared
+NEAR = 0.01  # to 0: numbers at which differences are not compared
 
 
 class Second(Result):
@@ -71,6 +73,8 @@ class Second(Result):
                 f"derive: {derivation.name}: a recurrence has first derivatives alone; give the number of its steps "
                 "as a number instead of a size"
             )
+        if self.derived.stopped:  # there are no gradients
+            raise TooLong
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if unknown := [n for n in names if n not in derivation.gradients]:
             raise ValueError(
@@ -82,6 +86,8 @@ class Second(Result):
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
         self.output = name_of(self.derived.output)
+        names = (*self.arrays.values(), *self.derived.trace.lines.constants, *self.names, *self.derived.raw)
+        self.taken = set().union(*map(words_of, names))  # no other name is one of these
         self.gradients: dict[Key, Formula] = {}
         self.derive()
 
@@ -200,8 +206,12 @@ class Second(Result):
         raise NotImplementedError
 
     def is_smooth(self, sample: Sample) -> bool:
-        """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend."""
-        return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in sample.floats)
+        """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend.
+
+        Nor far from them, where large numbers cancel.
+        """
+        unsure = sample.far or any((np.abs(x) <= NEAR).any() for x in sample.floats)
+        return not (sample.edges or self.holds or unsure)
 
     # ------------------------------------------------------------------------------------------------ in print
 
@@ -246,15 +256,15 @@ class Blocks(Second):
         """
         plain, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
         right = shortest(contracted(plain), self.derived.forward, self.simplify, by_indices)
-        taken = {label(n) for n in (*self.names, *self.arrays.values())}
         name = "_".join([self.prefix, *block])
-        while name in taken or name in {str(x.left) for x in self.gradients.values()}:
+        while name in self.taken:
             name += "_"
+        self.taken.add(name)
         indices = (*getattr(of, "indices", ()), *by_indices)
         left = Array(name, [i.size for i in indices])[indices] if indices else Symbol(name, real=True)
         raw, form = ({name_of(left): Definition(left, side)} for side in (plain, right))
         (line,) = self.in_forms(raw, form, raw).values()
-        self.gradients[block] = Block(line, of, by, self.pattern, self.names)
+        self.gradients[block] = Block(line, of, by, self.pattern, self.names, self.derived)
 
     @property
     def blocks(self) -> dict[tuple[str, str], Block]:
@@ -284,10 +294,11 @@ class Blocks(Second):
     @property
     def samples(self) -> list[Sample]:
         """The points at which no block is too large."""
-        return [sample for sample in self.derivation.samples if self._is_small(sample)]
+        return small_enough(self.derivation.samples, self._entries, ENTRIES)
 
-    def _is_small(self, sample: Sample) -> bool:
-        return all(np.prod(self._shape_at(sample, block), dtype=float) <= ENTRIES for block in self.blocks)
+    def _entries(self, sample: Sample) -> float:
+        """The number of entries of the largest block at a point."""
+        return max(np.prod(self._shape_at(sample, block), dtype=float) for block in self.blocks)
 
     def _shape_at(self, sample: Sample, block: tuple[str, str]) -> tuple[int, ...]:
         parts = (sample.inputs[n].shape if n in self.arrays else np.shape(sample.value) for n in block)
@@ -338,8 +349,8 @@ class Hessian(Blocks):
                 "Jacobian by jacobian=True"
             )
         for second in self.wrt:
-            direction = dotted(self.arrays[second])
-            moved = Moved(self.simplify)
+            moved = Moved(self.simplify, self.taken)
+            direction = moved.dotted(self.arrays[second])
             results = self.move_gradients(moved, {self.arrays[second]: direction})
             lines = self.in_forms(moved.raw, moved.forms, results.values())
             for first, name in results.items():
@@ -371,12 +382,7 @@ class Jacobian(Blocks):
         for name in self.wrt:
             by = self.derived.trace.entry_of(name, indices)
             product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
-            self.add((self.label_of_output, name), output, by, product, d(output))
-
-    @property
-    def label_of_output(self) -> str:
-        """The name of the result."""
-        return label(self.output)
+            self.add((label(self.output), name), output, by, product, d(output))
 
     @property
     def jacobian(self) -> dict[str, Block]:
@@ -386,7 +392,7 @@ class Jacobian(Blocks):
     @property
     def title(self) -> str:
         """What stands above the blocks."""
-        return f"the Jacobian of {self.label_of_output}"
+        return f"the Jacobian of {label(self.output)}"
 
 
 # ------------------------------------------------------------------------------------------------ products
@@ -402,13 +408,13 @@ class Products(Second):
 
     def derive(self) -> None:
         """Write the lines, and put in those that are shorter in the place of their names."""
-        self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
-        moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
+        moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify), self.taken)
+        self.directions = {n: moved.dotted(self.arrays[n]) for n in self.wrt}
         results = self.move(moved, {self.arrays[n]: direction for n, direction in self.directions.items()})
         forms = inlined(moved.forms, list(results.values()), self.simplify)
         self.moved = self.in_forms(moved.raw, forms, results.values())
         self.names = (*self.names, *self.directions.values(), *self.moved)
-        self.gradients = {n: Formula(self.moved[name], self.names) for n, name in results.items()}
+        self.gradients = {n: Formula(self.moved[name], self.names, self.derived) for n, name in results.items()}
         self.between = [line for n, line in self.moved.items() if n not in results.values()]
 
     def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
@@ -435,7 +441,7 @@ class Products(Second):
     @property
     def shown_blocks(self) -> list[Formula]:
         """The lines of the product."""
-        return [Formula(line, self.names) for line in self.moved.values()]
+        return [Formula(line, self.names, self.derived) for line in self.moved.values()]
 
     def in_matrices(self, line: Formula) -> MatrixFormula | None:
         """A line in matrix notation; those of the product have no such form."""
@@ -451,7 +457,7 @@ class JacobianProduct(Products):
         """The derivative of each line, forward."""
         moved.move(self.derived.forward, known)
         line = next(x for x in self.derived.forward if x.name == self.output)
-        name = "product" if isinstance(self.output, Symbol) else str(self.output.label)
+        name = "product" if isinstance(self.output, Symbol) or label(self.output) == "value" else label(self.output)
         return {name: moved.result(line, known)}
 
 
@@ -485,6 +491,7 @@ class GaussNewtonProduct(Products):
         derived, z = self.derived, self.of
         if isinstance(derived.output, Indexed):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
+        self.calls = self._calls_of_z()
         part = lines_to(derived, z)
         self.theorems += part.theorems
         moved.move(part.forward, known)
@@ -494,12 +501,12 @@ class GaussNewtonProduct(Products):
         moved.move([x for x in derived.forward if x.name not in before], after)
         moved.move([self._gradient()], after)
         moved.result(self._gradient(), after)
-        dots = {name: dotted(name) for name in {*part.raw, d(z)}}
+        dots = {name: moved.dotted(name) for name in (*part.raw, d(z))}
         for lines, into in ((part.raw, moved.raw), (part.adjoints, moved.forms)):
             for line in lines.values():
                 dotted_line = Definition(renamed(line.left, dots), renamed(line.right, dots))
                 into[dotted_line.name] = dotted_line
-        return {n: dotted(d(self.arrays[n])) for n in self.wrt}
+        return {n: dots[d(self.arrays[n])] for n in self.wrt}
 
     def _gradient(self) -> Definition:
         """The gradient of the loss by z, in the names of the function: as it is derived, for any values of z.
@@ -516,21 +523,25 @@ class GaussNewtonProduct(Products):
         """What stands above the lines."""
         return f"{super().title}; second derivatives of the lines up to {self.of.text} are left out"
 
-    @cached_property
-    def _call(self) -> tuple[str, int]:
-        """The operation whose result is z, and the number of its calls on the tape before."""
-        trace, counts = self.derived.trace, Counter()
+    def _calls_of_z(self) -> list[tuple[str, int]]:
+        """The operations whose result is z, each with the number of its calls on the tape before; no views of z."""
+        trace, counts, calls = self.derived.trace, Counter(), []
+        after_z: set[int] = set()  # the ids of terms
         for term in trace.program.terms:
-            if term.op is None or not term.on_tape:
-                continue
-            value = trace.values.get(id(term))
-            entry = None if value is None else as_plain_entry(value)
-            name = None if entry is None else name_of(entry)
-            if name is not None and trace.lines.renames.get(name, name) == self.of:
-                return term.name, counts[term.name]
-            counts[term.name] += 1
-        raise NotDerivable(f"gauss_newton: no single call of the function has the result {self.of.text}")
+            if not {*map(id, terms_of(term.args))}.isdisjoint(after_z):
+                after_z.add(id(term))
+            elif term.op is not None and term.on_tape and self._is_z(trace.values.get(id(term))):
+                after_z.add(id(term))
+                calls.append((term.name, counts[term.name]))
+            counts[term.name] += int(term.op is not None and term.on_tape)
+        if not calls:
+            raise NotDerivable(f"gauss_newton: no call of the function has the result {self.of.text}")
+        return calls
+
+    def _is_z(self, value: Value | None) -> bool:
+        entry = None if value is None else as_plain_entry(value)
+        return entry is not None and self.derived.trace.lines.renames.get(name_of(entry), name_of(entry)) == self.of
 
     def compare(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
-        return of_gauss_newton(self.derivation.fn, *point, call=self._call)
+        return of_gauss_newton(self.derivation.fn, *point, self.calls)

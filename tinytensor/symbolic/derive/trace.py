@@ -72,7 +72,8 @@ class Trace:
             below = a.below
             taken = {f"d{n}" for n in self.tensors}  # the adjoint of x is called dx
             label, shown = (f"{name}_", {"text": name}) if name in taken else (name, {})
-            array = ARRAYS[a.what](label, a.sizes, values=below, **shown) if a.sizes else Symbol(label, real=True)
+            array = ARRAYS[a.what if len(a.sizes) == 2 else ""]  # the laws of matrices are those of two indices
+            array = array(label, a.sizes, values=below, **shown) if a.sizes else Symbol(label, real=True)
             if a.what:
                 self.lines.notes[str(Fact(name, a.what))] = None
             self.arrays[name] = array

@@ -15,6 +15,7 @@ from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
 from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, is_negative, signed, terms_of
+from tinytensor.symbolic.index_calculus.signs import of_numbers
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
@@ -249,7 +250,7 @@ class NumPyPrinter:
         row = HEADS.get(expr.func)
         if row is None or not row.numpy:
             raise TypeError(f"numpy_printer: no NumPy code for {expr.func.__name__} in {expr}")
-        if row.head is floored and not expr.args[0].has(Indexed):  # (n - 1)/150 is rounded once, n/150 - 1/150 not
+        if row.head is floored and not of_numbers(expr.args[0]):  # (n - 1)/150 is rounded once, n/150 - 1/150 not
             over, under = expr.args[0].as_numer_denom()
             above = self.piece(over, axes)
             return Piece(f"np.floor({above.at(PRODUCT)} / {self.piece(under, axes).at(POWER)})", above.axes)
