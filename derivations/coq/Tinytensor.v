@@ -539,7 +539,7 @@ Lemma negative_not_0 : forall a, 0 < - a -> a <> 0.
 Proof. intros. lra. Qed.
 
 Create HintDb formulas.
-#[global] Opaque is_derive Derive. (* two functions are compared as they are written *)
+#[global] Opaque is_derive Derive total. (* functions, and sums over numbers, are compared as they are written *)
 
 (* an index in its range *)
 Ltac range := solve [assumption | lia | auto with arith].
@@ -768,10 +768,12 @@ Ltac totals :=
   | |- _ => first [reflexivity | ring | unfold Rdiv; ring]
   end.
 
-(* g * u' = the products of the entries' derivatives and their weights; u is the formula of a line *)
+(* g * u' = the products of the entries' derivatives and their weights; u is the formula of a line, whose own derivative
+   is the last hypothesis *)
 Ltac line u :=
   etransitivity;
-  [ eapply push_unique; [apply push_entry; entry | unfold u; backward]
+  [ eapply push_unique;
+    [apply push_entry; entry | match goal with H : context [is_derive] |- _ => clear H end; unfold u; backward]
   | etransitivity; [apart | repeat apply eq_plus; totals] ].
 
 (* u has a derivative *)
@@ -879,8 +881,10 @@ Ltac cases :=
   repeat match goal with
   | |- context [delta ?i ?j] =>
       first [ rewrite (delta_same i)
-            | destruct (Nat.eq_dec i j) as [?E|?E];
-              [ first [subst i | subst j | rewrite E in *]; rewrite ?delta_same | rewrite ?(delta_other i j E) ] ]
+            | let E := fresh "E" in
+              destruct (Nat.eq_dec i j) as [E|E];
+              [ first [subst i | subst j | rewrite E in *]; rewrite ?delta_same
+              | rewrite ?(delta_other i j E), ?(delta_other j i (not_eq_sym E)) ] ]
   end.
 
 (* square roots are numbers with other names here: what stands under them does not matter *)
@@ -923,9 +927,15 @@ Ltac exponentials :=
 Lemma Rpower_less_1 : forall a b, 0 < a -> Rpower a (b - 1) = Rpower a b / a.
 Proof. intros a b H. unfold Rminus. rewrite Rpower_plus, Rpower_Ropp, Rpower_1 by exact H. reflexivity. Qed.
 
+Lemma Rpower_less_2 : forall a b, 0 < a -> Rpower a (b - 2) = Rpower a b / a ^ 2.
+Proof.
+  intros a b H. rewrite <- (Rpower_pow 2 a H). unfold Rminus. rewrite Rpower_plus, Rpower_Ropp. reflexivity.
+Qed.
+
 Ltac tidy :=
   repeat first [ rewrite Rmult_0_l | rewrite Rmult_0_r | rewrite Rmult_1_l | rewrite Rmult_1_r | rewrite Rplus_0_l
-               | rewrite Rplus_0_r | rewrite Rminus_0_r | rewrite (Rminus_diag_eq 1 1 eq_refl) | rewrite Rpower_less_1 by side ].
+               | rewrite Rplus_0_r | rewrite Rminus_0_r | rewrite (Rminus_diag_eq 1 1 eq_refl) | rewrite Rpower_less_1 by side
+               | rewrite Rpower_less_2 by side ].
 
 (* the cases of functions that are defined by cases *)
 Ltac steps :=

@@ -141,6 +141,7 @@ Proof. rule. Qed.
         "Lemma ΡΙ : R. Proof. exact 3. Qed.",  # Greek letters
         "Lemma 𝐞𝐱𝐩 : R. Proof. exact 3. Qed.",
         "Section A. Variables x х : R. End A.",
+        *[f"Definition {x} (y : R) : R := y." for x in ("ν", "exp\u3164", "exp\uffa0", "mսl", "tɑnh", "ıf", "丨")],
         "Inductive one : Prop := two.",
         "Instance one : two.",
         "Canonical one := two.",
@@ -148,6 +149,7 @@ Proof. rule. Qed.
         "Lemma one : R. Proof. transparent_abstract (exact 1) using exp. Qed.",
         "Definition one := ltac:(transparent_abstract (exact 1) using exp).",
         "Definition one {half : R} (x : R) : R := half * x.",
+        "Definition one [half : R] (x : R) : R := half * x.",
         "Section A. Variable one :> nat -> R. End A.",
     ],
 )
@@ -217,6 +219,11 @@ def test_statements_of_certificates_are_accepted(hypothesis):
         "delta N N <> 1 -> ",
         "same (x 0%nat - x 0%nat) <> 1 -> ",
         "larger (x 0%nat) 0 < 0 -> ",
+        "ln 0 < 0 -> ",
+        "Rpower 0 2 < 1 -> ",
+        "/ 0 <> 0 -> ",
+        "1 < 1 / Rabs (x 0%nat / 3 * 3 - x 0%nat) -> ",
+        "ln (Rabs (x 0%nat / 3 * 3 - x 0%nat)) < 0 -> ",
     ],
 )
 def test_hypotheses_that_no_numbers_meet_are_refused(hypotheses):
@@ -269,6 +276,8 @@ def test_the_search_for_numbers_that_meet_hypotheses_ends(hypothesis, monkeypatc
         "let exp := ln in forall x : R, is_derive (fun r : R_AbsRing => r) x 1",
         SUM + AT + DX.replace("x n r", "x 0%nat r").replace("(x n)", "(x 0%nat)"),
         SUM + AT + DX.replace("(dx N x n)", "(dx N x N)"),
+        SUM + AT + DX.replace("R_AbsRing", "certificate.ring"),
+        SUM + AT + DX.replace(" : R_AbsRing", ""),
         SUM + AT + DX.replace("(dx N x n)", "(Derive (fun r : R => loss N (put1 x n r)) (x n))"),
     ],
 )
@@ -335,6 +344,7 @@ PROVED = """Proof.
   intros; unfold loss, dx; simpl;
   first
   [ solve [ring]
+  | solve [apply is_derive_const]
   | solve [auto_derive; auto; ring]
   | replace n with 0%nat by (destruct n; [reflexivity | destruct (Nat.nlt_0_r n); now apply Nat.succ_lt_mono]);
     unfold put1; simpl; auto_derive; auto; ring ].
@@ -423,6 +433,14 @@ FORGED = {  # definitions and a theorem that Coq proves, and why it does not say
         "Definition exp (x : R) := x. Definition loss (x : R) := x + 0 * exp 1. Definition dx (x : R) := 0 * x + 1.",
         BY_X,
         "exp: the name has a meaning already",
+    ),
+    "a definition that moves nothing": (
+        f"Definition put5 (x : {5 * 'nat -> '}R) (a b c d e : nat) (r : R) (i j k l m : nat) := x i j k l m. "
+        f"Definition loss (x : {5 * 'nat -> '}R) := x{5 * ' 0%nat'}. "
+        f"Definition dx (x : {5 * 'nat -> '}R) (a b c d e : nat) := 0.",
+        f"Theorem gradient_of_x : forall (x : {5 * 'nat -> '}R) (a b c d e : nat), "
+        "is_derive (fun r => loss (put5 x a b c d e r)) (x a b c d e) (dx x a b c d e).",
+        "does not move",
     ),
     "no derivative": (
         f"{SQUARE} Definition dx (x : R) := 2 * x.",

@@ -13,9 +13,12 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from derivations.proofs import coq
 from tests.symbolic.derive.derived_functions import arrays
+from tests.symbolic.derive.reviewed import REVIEW
+from tests.symbolic.programs import call
 from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic import Index, NotCertifiable, derive, positive_definite
+from tinytensor.symbolic.certificates.certify import refusals
 from tinytensor.symbolic.certificates.statements import Definitions, Reader
 
 XY = {"x": ("N",), "y": ("N",)}
@@ -34,6 +37,7 @@ FUNCTIONS = {
     "mask": (lambda x: (x.tril() ** 2).sum(), {"x": ("N", "N")}),
     "diagonal": (lambda x: x.diagonal().log().sum(), {"x": ("N", "N")}),
     "shifted": (lambda x: (x[1:] / x[:-1]).mean(), {"x": ("N",)}),
+    "sums that may be empty": (lambda x: x[1:].logsumexp(0) + (x[1:] ** 2 + 1).sum().sqrt(), {"x": ("N",)}),
     "table": (lambda x, t: x[t].tanh(), {"x": ("V", "D"), "t": Index(("N",), "V")}),
     "norm": (lambda x: x / (x**2).sum(-1, keepdim=True).sqrt(), {"x": ("N", "D")}),
     "many functions": (many, XY),
@@ -144,6 +148,16 @@ def test_certificate_is_accepted(name):
     assert result, str(result)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["rotary_from_positions", "mean of every other entry", "exponent that is a size", "bytes that go up and down"],
+)
+def test_certificate_of_a_reviewed_function_is_accepted(name):
+    result = certified(call(*REVIEW[name])().certificate())
+    assert result, str(result)
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "why"),
     [
@@ -184,3 +198,12 @@ def test_names_of_coq_are_no_names_of_a_certificate():
 
     text = derive(function, R=("N",), exp=("N",), nat=("N",)).certificate()
     assert "Variable R_ : nat -> R." in text and "Variable exp_ :" in text and "Variable nat_ :" in text
+
+
+def test_letters_that_look_like_others_are_no_letters_of_a_certificate():
+    def function(α, λ, ж):
+        return (α * λ * ж).sum()
+
+    text = derive(function, α=("Ν",), λ=("Ν",), ж=("Ν",)).certificate()
+    assert "\nVariable alpha : nat -> R.\nVariable λ : nat -> R.\nVariable zhe : nat -> R.\n" in text
+    assert refusals(text) == []

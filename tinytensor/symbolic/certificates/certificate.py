@@ -7,9 +7,11 @@ formula of its gradient is what arrives from the lines that use it (`..._is`, `.
 is the differential of the result. "The theorems" let one entry move.
 """
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import count
 
 from sympy import Expr, Symbol
@@ -32,6 +34,7 @@ from tinytensor.symbolic.certificates.terms import (
     text,
     total,
     unused,
+    words_in,
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
@@ -46,8 +49,8 @@ Scope Print Assumptions Check Admitted Axiom Parameter
 """
 # words of Coq and of the library, which no name of a certificate may have
 MEANINGS = frozenset([*WORDS.split(), *[row.coq for row in TABLE.values() if row.coq]])
-RESERVED = MEANINGS | {"r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
-SPELLED = {"'": "_prime"}
+RESERVED = MEANINGS | {"_", "r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
+GREEK = "ΓΔΘΛΞΠΦΨΩβδεζηθλμξπσφψω"  # the letters that look like no letter of ASCII
 OPENING = (
     "From Coq Require Import Reals",
     "From Coquelicot Require Import Coquelicot",
@@ -116,8 +119,7 @@ class Certificate:
             self._give_name(size, size.name if size.name not in self.taken else f"n{size.name}")
 
     def _give_name(self, x: object, wanted: str) -> None:
-        wanted = "".join(SPELLED.get(c, c) for c in wanted)
-        wanted = wanted if wanted.isidentifier() else "".join(c if c.isalnum() else "_" for c in wanted)
+        wanted = re.sub(rf"[^a-zA-Z0-9_{GREEK}]", spelled, wanted)
         wanted = f"{wanted}_" if wanted in RESERVED else wanted
         choices = (wanted if n == 0 else f"{wanted}{n + 1}" for n in count())
         self.coq[x] = name = next(c for c in choices if c not in self.taken)
@@ -148,6 +150,11 @@ class Certificate:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
         self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
         self.needed = self._conditions()
+        self.uses = [(line, use) for line in self.moving.values() for use in self.weighted(line)]
+        names = [n for n in self.backward_names if not self._is_output(n)]
+        self.hidden = {n: self._hidden(n) for n in names if n not in self.gradients}
+        self.adjoint_lines = [(self.hidden | self.gradients)[n] for n in names]
+        self.line_of = {line.name: line for line in (*self.lines, *self.adjoint_lines)}
 
     def _active_names(self) -> set[Name]:
         """The names that a parameter reaches, and the loss."""
@@ -183,11 +190,7 @@ class Certificate:
 
     def arriving(self, name: Name) -> list[tuple[Line, WeightedEntry]]:
         """The lines that use a name, and its entry there, with the line's adjoint in the weight."""
-        return [(line, use) for line, uses in self._uses for use in uses if use.entry.name == name]
-
-    @cached_property
-    def _uses(self) -> list[tuple[Line, list[WeightedEntry]]]:
-        return [(line, self.weighted(line)) for line in self.moving.values()]
+        return [(line, use) for line, use in self.uses if use.entry.name == name]
 
     def weighted(self, line: Line) -> list[WeightedEntry]:
         """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
@@ -241,22 +244,12 @@ class Certificate:
         last = "nat" if name in self.tables else "R"
         return " -> ".join(["nat"] * rank + [last])
 
-    @cached_property
-    def hidden(self) -> dict[Name, Line]:
-        """The gradients that are not printed, by what they are of: what arrives there."""
-        result = {}
-        for name in self.backward_names:
-            if name not in self.gradients and not self._is_output(name):
-                arrives = reduce(lambda a, b: Term("+", (a, b)), self.contributions(name) or [ZERO])
-                why = "which is not printed: what arrives from the lines that use it"
-                printed = f"the gradient of {self.coq[name]}, {why}"
-                result[name] = Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
-        return result
-
-    @cached_property
-    def adjoint_lines(self) -> list[Line]:
-        """The gradients, from the last to the first."""
-        return [(self.hidden | self.gradients)[n] for n in self.backward_names if not self._is_output(n)]
+    def _hidden(self, name: Name) -> Line:
+        """The gradient of a name where it is not printed: what arrives there."""
+        arrives = reduce(lambda a, b: Term("+", (a, b)), self.contributions(name) or [ZERO])
+        why = "which is not printed: what arrives from the lines that use it"
+        printed = f"the gradient of {self.coq[name]}, {why}"
+        return Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
 
     def _is_output(self, name: Name) -> bool:
         """Is it the result, whose gradient is the weights?"""
@@ -271,26 +264,15 @@ class Certificate:
     def _moves(self, name: Name) -> bool:
         return name in self.parameters or any(x in self.parameters for x in self._variables(name))
 
-    @cached_property
-    def _all_lines(self) -> dict[Name, Line]:
-        return {line.name: line for line in (*self.lines, *self.adjoint_lines)}
-
     def _variables(self, name: Name) -> list:
         """The variables of the section that a name depends on, in the order in which they are declared."""
+        waiting, names, words = [name] * (name in self.line_of), set(), set()
+        while waiting:
+            term = self.line_of[waiting.pop()].term
+            waiting += [n for n in names_in(term) - names if n in self.line_of]
+            names, words = names | names_in(term), words | words_in(term)
         order = [*self.sizes, *self.tables, *self.constants, *self.parameters]
-        if name in order:
-            return []
-        words = self._words(name, set())
-        return [x for x in order if self.coq[x] in words]
-
-    def _words(self, name: Name, seen: set[Name]) -> set[str]:
-        if name in seen or name not in self._all_lines:
-            return {self.coq[name]}
-        seen.add(name)
-        line = self._all_lines[name]
-        shown = text(line.term, self.coq.__getitem__).replace("(", " ").replace(")", " ").replace(",", " ").split()
-        words = {*shown} - {*line.indices}
-        return words.union(*[self._words(n, seen) for n in names_in(line.term)])
+        return [x for x in order if x in names or self.coq[x] in words]
 
     def applied(self, name: Name, argument: Callable[[Name], str]) -> str:
         """A name outside of the section, with its variables; `argument` gives the text of a parameter."""
@@ -346,7 +328,7 @@ class Certificate:
         for name in self.parameters:
             type_of_entry = self._type(name)
             yield f"Variables ({self.coq[name]} : R -> {type_of_entry}) ({self.coq[name]}' : {type_of_entry})."
-        for name in (*self.parameters, *self._all_lines):
+        for name in (*self.parameters, *self.line_of):
             if self._moves(name):
                 yield f"Local Notation {self.coq[name]}_s := {self._curve(name, 's')}."
             elif self._variables(name):
@@ -404,18 +386,12 @@ class Certificate:
 
     def _order(self, use: WeightedEntry) -> str:
         """Tactics that bring the sums of a line into the order: indices of the entry, then the others."""
-        order = [i for i, _ in use.binders]
-        target: list[str] = []
-        steps = []
-        rank = len(use.entry.indices)
         sizes = [n for _, n in self.binders_of(use.entry.name)]
-        for n, position in enumerate(use.entry.indices):
-            if n in use.free_positions(sizes):
-                target.append(position)
-            else:
-                steps.append(f"introduce {len(order)}%nat {n + 1}%nat {rank}%nat ({sizes[n]})%nat. ")
-                order.append(f"new {n}")
-                target.append(f"new {n}")
+        free, rank, depth = use.free_positions(sizes), len(sizes), len(use.binders)
+        new = [n for n in range(rank) if n not in free]
+        steps = [f"introduce {k}%nat {n + 1}%nat {rank}%nat ({sizes[n]})%nat. " for k, n in enumerate(new, depth)]
+        order = [*(i for i, _ in use.binders), *(f"new {n}" for n in new)]
+        target = [i if n in free else f"new {n}" for n, i in enumerate(use.entry.indices)]
         target += [i for i in order if i not in target]
         for position, index in enumerate(target):
             steps += [f"exchange {n - 1}%nat. " for n in range(order.index(index), position, -1)]
@@ -482,7 +458,7 @@ class Certificate:
 
     def _theorems(self) -> Iterator[str]:
         yield "(* ---- the theorems ---- *)"
-        called = lambda n: self.applied(n, self.coq.__getitem__) if n in self._all_lines else self.coq[n]  # noqa: E731
+        called = lambda n: self.applied(n, self.coq.__getitem__) if n in self.line_of else self.coq[n]  # noqa: E731
         names = (*self.tables, *self.constants, *self.parameters)
         variables = " ".join([self._sizes(), *[f"({self.coq[x]} : {self._type(x)})" for x in names]])
         hypotheses = [f"({h})" if "forall" in h else h for _, h in self._hypotheses(called)]
@@ -517,6 +493,12 @@ class Certificate:
                 yield from (f"(fun r => {put})", f"(fun {letters} => {moved})" if binders else "1")
             else:
                 yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
+
+
+def spelled(character: re.Match) -> str:
+    """A character that no name of a certificate has, in letters of ASCII: α as alpha, and ' as _prime."""
+    *_, word = unicodedata.name(character[0], "_").lower().split()
+    return {"apostrophe": "_prime"}.get(word, word if word.isidentifier() else "_")
 
 
 def indexed(head: str, binders: Iterable[tuple[str, str]]) -> str:
@@ -556,12 +538,5 @@ def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
 
 def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
     """A condition of a line, for all indices of the line as well that stand in it."""
-    used = free_indices(c.left) | free_indices(c.right)
+    used = words_in(c.left) | words_in(c.right)
     return replace(c, binders=tuple(b for b in (*line.binders, *c.binders) if b[0] in used))
-
-
-def free_indices(term: Term) -> set[str]:
-    """The words that may be indices in a term."""
-    words = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
-    inner = words.union(*map(free_indices, term.parts))
-    return inner - {term.text} if term.head == "total" else inner

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from unicodedata import category, normalize
+from unicodedata import category
 
 from tinytensor.native.platform.distribution import programs
-from tinytensor.symbolic.certificates.certificate import MEANINGS, OPENING
+from tinytensor.symbolic.certificates.certificate import GREEK, OPENING
 from tinytensor.symbolic.certificates.statements import NAME, Definitions, Unread, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
@@ -52,9 +52,6 @@ SENTENCES = [
 # tactics that leave a proof open, make a constant that no sentence declares, or compute outside of the small kernel
 FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract|(?:vm|native)_compute)\b|<:")
 HIDDEN = re.compile(r"[{}`]|:>")  # arguments that Coq fills in, and coercions: neither is printed
-LOOKALIKES = str.maketrans(  # Greek and Cyrillic letters
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТХЅІЈаеорсухѕіјһԁԛԝ", "ABEZHIKMNOPTYXoABEKMHOPCTXSIJaeopcyxsijhdqw"
-)
 IN_SECTIONS = ("Variable", "Hypothesis", "Let", "Local")
 
 
@@ -123,7 +120,7 @@ def refusals(text: str) -> list[str]:
         every = list(sentences(text))
     except Unread as error:
         return [str(error)]
-    result = list(looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS}))
+    result = list(looks(text, every))
     depth, in_proof, theorems = 0, False, 0
     for sentence in every:
         short = " ".join(sentence.split())[:80]
@@ -148,22 +145,19 @@ def refusals(text: str) -> list[str]:
     return result
 
 
-def looks(text: str, words: set[str]) -> Iterator[str]:
-    """Why a text may not be what it looks like: blanks that Coq does not know, and names with the same letters."""
+def looks(text: str, every: list[str]) -> Iterator[str]:
+    """Why a text may not be what it looks like: characters that are not seen, and letters that look like others."""
     if strange := {c for c in text if c not in " \n\t" and (c.isspace() or category(c).startswith("C"))}:
         yield f"characters that are not seen: {sorted(map(ascii, strange))}"
-    seen: dict[str, str] = {}
-    for word in sorted(words):
-        before = seen.setdefault(normalize("NFKC", word).translate(LOOKALIKES), word)
-        if before != word:
-            yield f"the names {before} and {word} look alike"
+    if strange := {c for c in "".join(every) if not c.isascii() and c not in f"Σ{GREEK}"}:
+        yield f"letters that may look like others: {sorted(strange)}"
 
 
 def _refused(sentence: str, depth: int) -> Iterator[str]:
     """Why a sentence outside of a proof is refused."""
     if not any(re.fullmatch(form, sentence) for form in SENTENCES):
         yield "a certificate has no such sentence"
-    elif HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
+    elif re.search(r"(?<!#)\[", sentence) or HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
         yield "a certificate has no arguments that are left out, no coercion and no such tactic"
     elif sentence.startswith(IN_SECTIONS) and not depth:
         yield "outside of a section it is an assumption"
@@ -263,8 +257,7 @@ class Coq:
         parts = [re.split(r"\n\n", part.strip())[0] for part in parts]
         statements = [re.sub(r"^\S+\s+:\s+", "", part) for part in parts[: len(theorems)]]
         formulas = [re.split(r"\n\s+: ", part)[0].partition("=")[2] for part in parts[len(theorems) :]]
-        pairs = enumerate(zip(theorems, statements))
-        read = [f"Definition a{n} : {said} := certificate.{theorem}." for n, (theorem, said) in pairs]
+        read = [f"Goal {said}. exact certificate.{theorem}. Qed." for theorem, said in zip(theorems, statements)]
         read += [f"Goal certificate.{d} = ({f}). reflexivity. Qed." for d, f in zip(definitions, formulas)]
         if error := self.run("read", [*clean, *read])[1]:
             raise Unread(f"Coq prints other theorems or definitions than it has, something is hidden: {error[:200]}")

@@ -16,7 +16,7 @@ from mpmath import iv
 
 from tinytensor.symbolic.certificates.certificate import MEANINGS
 from tinytensor.symbolic.derive.time_limit import TimeLimit, limited
-from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.functions import ABOVE, TABLE, Row
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.prove.progress import TooLong
 
@@ -25,6 +25,7 @@ TOKEN = re.compile(rf"%nat|{NAME}|\d+|<>|\S")
 NUMBERS = re.compile(r"(?:nat -> )*(?:nat|R)")  # the type of a number, an array or a table
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
 SECONDS = 60  # of computing, at most, for the search of a witness
+MOST = 4  # indices: put4 is the last one
 TINY = 2.0**-900  # what floats may round to 0 is below it
 RANGES = ((0, 1), (-1, 1), (1, 3), (-2, 0), (0, 32))  # of the entries of an array
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
@@ -82,23 +83,35 @@ def monotone(value: Callable[[float], float], x):
     return iv.mpf([min(ends), max(ends)]) * iv.mpf([1 - 2**-40, 1 + 2**-40]) + iv.mpf([-TINY, TINY])
 
 
+RELATIONS = {"<": lambda a, b: (a < b) is True, "<>": lambda a, b: (a < b) is True or (b < a) is True}
+
+
+def inside(relation: str, x):
+    """An interval of numbers that have this relation to 0: elsewhere Coq has values of its own, as for 1/0 and ln 0."""
+    if not RELATIONS[relation](iv.mpf(0), x):
+        raise ArithmeticError
+    return x
+
+
+def in_domain(row: Row, *arguments):
+    """The values of a function on intervals inside of its domain."""
+    for term in [term for key, term in row.needs.items() if key in ABOVE]:
+        inside("<", term(None, *arguments))
+    return row.interval(*arguments) if row.interval else monotone(row.value, *arguments)
+
+
 LIBRARY: dict[str, tuple[Callable, tuple[str, ...]]] = {  # the functions, and the types of their arguments
-    **{
-        row.coq: (row.interval or partial(monotone, row.value), ("R",) * row.arguments)
-        for row in TABLE.values()
-        if row.coq
-    },
-    "Rpower": (lambda x, y: iv.exp(y * iv.log(x)), ("R", "R")),
+    **{row.coq: (partial(in_domain, row), ("R",) * row.arguments) for row in TABLE.values() if row.coq},
+    "Rpower": (lambda x, y: iv.exp(y * iv.log(inside("<", x))), ("R", "R")),
     "PI": (lambda: iv.mpf(iv.pi), ()),
     "INR": (iv.mpf, ("nat",)),
     "delta": (lambda i, j: iv.mpf(i == j), ("nat", "nat")),
     "upto": (lambda i, j: iv.mpf(i <= j), ("nat", "nat")),
 }
-RELATIONS = {"<": lambda a, b: (a < b) is True, "<>": lambda a, b: (a < b) is True or (b < a) is True}
 ARITHMETIC = {  # the difference of whole numbers is 0 at least
     "+": operator.add,
     "*": operator.mul,
-    "/": operator.truediv,
+    "/": lambda a, b: a / inside("<>", b),
     "-": lambda a, b: max(a - b, 0) if isinstance(a, int) else a - b,
 }
 
@@ -212,7 +225,7 @@ class Reader:
     def factor(self, of: str) -> Formula:
         if of == "R" and self.sees("-", "/"):
             sign = self.take()
-            return applied(lambda a: -a if sign == "-" else 1 / a, [self.factor(of)])
+            return applied(lambda a: -a if sign == "-" else ARITHMETIC["/"](1, a), [self.factor(of)])
         value = self.call(of)
         if of == "R" and self.sees("^"):
             self.take()
@@ -376,12 +389,13 @@ def read_derivative(text: str, types: Mapping[str, str], sizes: set[str], known:
     What moves is the name of the point, or the entry X i of it, as (put1 X i r).
     """
     words = parts_of(text, " ")
-    if len(words) != 4 or words[0] != "is_derive" or not words[1].startswith("(fun "):
+    curve = re.fullmatch(rf"\(fun ({NAME}) : (?:R|R_AbsRing) => (.*)\)", words[1]) if len(words) == 4 else None
+    if not curve or words[0] != "is_derive":
         raise Unread(NO_DERIVATIVE)
-    binder, _, body = words[1][1:-1].removeprefix("fun ").partition(" => ")
-    (r, *_), (array, *entry) = binder.split(), words[2].strip("()").split()
+    (r, body), (array, *entry) = curve.groups(), words[2].strip("()").split()
     indices = [i for i in entry if types.get(i) == "nat" and i not in sizes]
-    if types.get(array) != " -> ".join([*["nat"] * len(entry), "R"]) or len({*indices}) < len(entry):
+    array_type = " -> ".join([*["nat"] * len(entry), "R"])
+    if types.get(array) != array_type or len({*indices}) < len(entry) or len(entry) > MOST:
         raise Unread(f"its function does not move {words[2]}")
     Reader("", types | {r: "R"}, known)
     moved = f"(put{len(entry)} {array} {' '.join(entry)} {r})" if entry else r

@@ -5,17 +5,18 @@ certificate needs its parts: the entries in it, each with its weight and the sum
 `backward` of derivations/coq/Tinytensor.v goes through a formula in the same order.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum, Symbol, pi
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, pi
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
 from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
-from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
+from tinytensor.symbolic.index_calculus.order import factors_of, signed, terms_of
 
 
 class NotCertifiable(TypeError):
@@ -66,12 +67,6 @@ def number(text: str) -> Term:
 ZERO, ONE = number("0"), number("1")
 
 
-def _rational(value: Rational) -> Term:
-    over = number(str(abs(value.p)))
-    over = over if value.q == 1 else Term("/", (over, number(str(value.q))))
-    return Term("neg", (over,)) if value < 0 else over
-
-
 def product(*factors: Term) -> Term:
     """A product, without factors of 1."""
     factors = tuple(f for f in factors if f != ONE)
@@ -113,7 +108,7 @@ class Reader:
     def letter(self, index: Index, used: Iterable[str]) -> str:
         """A name for an index: its own letter, unless that is in use."""
         used = {*used, *self.taken}
-        letters = [letter for letter in index.letters if letter.isidentifier()]
+        letters = [letter for letter in index.letters if letter.isidentifier() and letter.isascii()]
         numbered = (f"{letter}{n}" for n in count(1) for letter in letters)
         return next(name for name in chain(letters, numbered) if name not in used)
 
@@ -123,16 +118,15 @@ class Reader:
             return read(expr, indices)
         if isinstance(expr, Index) or (isinstance(expr, Indexed) and expr.base.values is not None):
             return Term("INR", indices=(self.position(expr, indices),)) + 1
-        if isinstance(expr, Indexed):
-            return Term("entry", name=name_of(expr), indices=tuple(self.position(i, indices) for i in expr.indices))
         if isinstance(expr, Size):
             return number(f"INR {self.names[expr]}")
-        if isinstance(expr, Symbol):
-            return Term("entry", name=expr)
+        if isinstance(expr, Indexed | Symbol):
+            positions = tuple(self.position(i, indices) for i in getattr(expr, "indices", ()))
+            return Term("entry", name=name_of(expr), indices=positions)
         if expr is pi:
             return number("PI")
         if expr.is_Rational:
-            return _rational(expr)
+            return self._product(expr, indices)
         if expr.func in HEADS and HEADS[expr.func].coq:
             return Term(HEADS[expr.func].coq, tuple(self.term(e, indices) for e in expr.args))
         raise NotCertifiable(
@@ -170,7 +164,7 @@ class Reader:
         if isinstance(index, Add):
             offset, variable = index.as_coeff_Add()
             if offset.is_Integer and offset >= 0 and isinstance(variable, Index | Indexed):
-                return f"({self.position(variable, indices)} + {offset})"
+                return f"({self.position(variable, indices)} + {offset})%nat"
         raise NotCertifiable(
             f"certificate: the index {index} is no index, entry of a table or number; none moves backward"
         )
@@ -184,11 +178,10 @@ class Reader:
         return total(binders.values(), self.term(expr.function, {**indices, **inner}))
 
     def _sum(self, expr: Add, indices) -> Term:
-        terms = terms_of(expr, self.order)
-        negative = [t.could_extract_minus_sign() and not t.is_Add for t in terms]
-        result = self.term(terms[0], indices)
-        for term, minus in zip(terms[1:], negative[1:]):
-            result = Term("-" if minus else "+", (result, self.term(-term if minus else term, indices)))
+        first, *others = terms_of(expr, self.order)
+        result = self.term(first, indices)
+        for minus, term in signed(others):
+            result = Term("-" if minus else "+", (result, self.term(term, indices)))
         return result
 
     def _product(self, expr: Mul, indices) -> Term:
@@ -260,6 +253,13 @@ def names_in(term: Term) -> set[Name]:
     return names.union(*map(names_in, term.parts))
 
 
+def words_in(term: Term) -> set[str]:
+    """The words in a term that may be sizes, tables, or indices that no sum in it binds."""
+    words = re.findall(r"\w+", " ".join([*term.indices, term.size, term.text]))
+    inner = {*words}.union(*map(words_in, term.parts))
+    return inner - {term.text} if term.head == "total" else inner
+
+
 def renamed(term: Term, new: Mapping[str, str], taken: Collection[str]) -> Term:
     """The term with other names for its free indices."""
     if term.head == "total":
@@ -273,11 +273,8 @@ def renamed(term: Term, new: Mapping[str, str], taken: Collection[str]) -> Term:
 
 
 def reindexed(position: str, new: Mapping[str, str]) -> str:
-    """A position with other names for its indices."""
-    words = position.replace("(", "( ").replace(")", " )").split(" ")
-    head = words[0] == "("  # the first word in brackets is a table, unless something is added
-    changed = [w if head and n == 1 and "+" not in words else new.get(w, w) for n, w in enumerate(words)]
-    return " ".join(changed).replace("( ", "(").replace(" )", ")")
+    """A position with other names for its indices; no table has the name of an index."""
+    return re.sub(r"\w+", lambda word: new.get(word[0], word[0]), position)
 
 
 # ---- derivatives -----------------------------------------------------------------------------------------------------
@@ -354,14 +351,11 @@ def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
             yield base, ">", ZERO
             yield base, weight * (term * power / base)
             yield power, product(weight, term, Term("ln", (base,)))
-        case "larger":
-            yield parts[0], "<>", parts[1]
-            for n, part in enumerate(parts):
-                yield part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n)
         case head if row := next((r for r in TABLE.values() if r.coq == head), None):
             for key in row.needs:
-                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", ZERO
-            yield parts[0], weight * row.derivative(IN_COQ, term, parts)
+                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", (*parts[1:], ZERO)[0]
+            for n, part in enumerate(parts):
+                yield part, weight * row.derivative(IN_COQ, term, parts, n)
 
 
 class SignsOfTerms:
@@ -372,34 +366,26 @@ class SignsOfTerms:
 
     def positive(self, t: Term) -> bool:
         """Is it above 0 whatever the values are?"""
-        if t.head == "entry":
-            return t.name in self.known or (t.name in self.definitions and self.positive(self.definitions[t.name]))
-        if t.head == "number":
-            return t.text != "0"
+        if t.name in self.definitions:
+            return self.positive(self.definitions[t.name])
         if t.head == "+":
             return any(map(self.positive, t.parts)) and all(map(self.not_negative, t.parts))
         if t.head in ("*", "/"):
             return all(map(self.positive, t.parts))
         if t.head in ("power", "total", "sqrt"):
-            return self.positive(t.parts[0])
-        return t.head in ("exp", "sigmoid", "softplus")
+            return " - " not in t.size and self.positive(t.parts[0])  # a sum over N - 1 may be empty
+        return t.head in ("exp", "sigmoid", "softplus") or t.name in self.known or t.text not in ("", "0")
 
     def not_negative(self, t: Term) -> bool:
         """Is it 0 or more?"""
+        if t.name in self.definitions:
+            return self.not_negative(self.definitions[t.name])
         if t.head in ("delta", "upto", "INR", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
             return True
-        if t.head == "entry" and t.name in self.definitions:
-            return self.not_negative(self.definitions[t.name])
-        if t.head == "total":
-            return self.not_negative(t.parts[0])
-        if t.head in ("+", "*"):
-            return all(map(self.not_negative, t.parts)) or self.positive(t)
-        if t.head == "/":
-            return self.not_negative(t.parts[0]) and self.positive(t.parts[1])
-        return self.positive(t)
+        if t.head in ("total", "+", "*") and all(map(self.not_negative, t.parts)):
+            return True
+        return self.positive(t) or (t.head == "/" and self.not_negative(t.parts[0]) and self.positive(t.parts[1]))
 
-    def holds(self, condition: ValueCondition) -> bool:
+    def holds(self, c: ValueCondition) -> bool:
         """Is a condition true whatever the values are?"""
-        if condition.right != ZERO or condition.relation == "inside":
-            return False
-        return self.positive(condition.left)
+        return c.right == ZERO and c.relation != "inside" and self.positive(c.left)
