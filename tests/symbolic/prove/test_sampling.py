@@ -11,6 +11,7 @@ from models.decoder import Config, Decoder
 from tests.mutants import engine
 from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with
 from tests.mutants.tally import notices
+from tests.symbolic.prove import functions
 from tinytensor import nn
 from tinytensor.core.op import OPS
 from tinytensor.symbolic import prove
@@ -34,6 +35,31 @@ def test_all_parameters_of_a_model_at_once():
     assert proof.error < -100
     assert str(proof.prime) in repr(proof)
     assert f"below 2^{math.ceil(proof.error)}" in repr(proof)
+
+
+def test_formula_too_large_for_a_small_prime_gets_a_larger_one():
+    def deep(x, wrong=False):
+        h = x
+        for _ in range(400):
+            h = h * h * 0.5 + x * 0.1
+        return (functions.square(lambda g, x: 3 * g * x) if wrong else tt.square)(h)
+
+    proof = prove(deep, (2,), size="real")
+    assert proof and proof.formula > 800 and proof.error < sampling.BOUND
+    assert proof.prime.bit_length() > 900
+    assert prove(lambda x: deep(x, wrong=True), (2,), size="real").verdict == "refuted"
+
+    def deeper(x):
+        for _ in range(1100):
+            x = x * x
+        return x
+
+    proof = prove(deeper, (2,), size="real")
+    assert proof.verdict == "undecided" and "too large for one random point" in repr(proof)
+
+
+def test_nothing_to_compare_is_proved():
+    assert prove(lambda x: x * 2, (0,), size="real")
 
 
 def test_draws_repeat_with_their_seed():

@@ -15,8 +15,11 @@ a probability of at most `Sampled.error`, the sum of the probabilities of three 
   (`finite_field.py`; it is added up as the code runs);
 - p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 299 primes
   of 300 bits divide it; more than 2^288 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
-  among the constants, the same holds for a norm, which has twice as many bits;
-- two different arguments of functions have the same value, so that the functions get one variable for both.
+  among the constants, the same holds for a norm, which has twice as many bits for each of them;
+- two different arguments of functions have the same value or opposite ones, so that the functions get one variable for
+  both, or two other formulas that are compared on the way have the same value.
+
+If this is more than 2^-100, as it is for a model of ten layers, all is done once more with a prime of more bits.
 """
 
 import math
@@ -44,6 +47,7 @@ from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
+BOUND = -100  # log2 of the largest probability with which a wrong gradient may pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,7 @@ class Sampled(Result):
             f"modulo p = {self.prime}, drawn at random",
             f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
             "constants if it were written out, counted beside each residue as the tape and the kernels ran",
-            f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
+            f"probability that a wrong gradient passes: below 2^{math.ceil(min(self.error, 0))}",
             *self.assumptions,
         ]
 
@@ -90,7 +94,8 @@ class Sampled(Result):
         elif self.held_constant:
             lines[0] += ": a value that is held constant has a derivative"
         elif self.verdict == "undecided" and not self.on_numbers:
-            lines[0] += ": the gradients are right as floats, but rely on identities that residues do not know"
+            why = "the gradients are right as floats, but rely on identities that residues do not know"
+            lines[0] += ": the formula is too large for one random point" if self.error > BOUND else f": {why}"
         lines += self.figures
         if self.on_floats:
             lines.append(f"{self.on_floats}: the code computes something else where it is proved")
@@ -113,13 +118,13 @@ class Sample:
         self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
         self.reached: list[int] = []  # how often backward came to each node
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
+        self.goes_back = False  # has backward begun? The function may call it, too
         for leaf in leaves.values():
             leaf.grad = None
         start = time.process_time()
         with enable_grad(), observe(on_node=self.note):
             results = results_of(fn, args)
         progress.total = 2 * progress.so_far
-        moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
         self.seeds = [variables(np.ones(y.shape), scalars).detach() for y in results]
         if len(results) == results[0].numel() == 1:
@@ -127,19 +132,19 @@ class Sample:
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
         self.hold_still()
-        start = time.process_time()
+        start, self.goes_back = time.process_time(), True
         with watched():
             for y, g in zip(results, self.seeds, strict=True):
                 y.backward(g, retain_graph=len(results) > 1)
-        self.backward_seconds = time.process_time() - start
-        along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
-        size += sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
+        self.backward_seconds, self.goes_back = time.process_time() - start, False
+        along += self.along_added()
+        size += sum(times * size for times, (_, size) in zip(self.reached, self.moved, strict=True))
         gradients = {
             name: [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
             for name, leaf in leaves.items()
         }
         self.gradients = {name: np.array([g.witness for g in gs], float) for name, gs in gradients.items()}
-        self.size = size + sum(g.size + 1 for gs in gradients.values() for g in gs)
+        self.size = 1 + size + sum(g.size + 1 for gs in gradients.values() for g in gs)
         self.products = {
             name: sum(g.value * v for g, v in zip(gs, self.directions[name], strict=False))
             for name, gs in gradients.items()
@@ -156,9 +161,15 @@ class Sample:
                 size += a.slope_size + b.size
         return total % self.field.prime, size
 
+    def along_added(self) -> int:
+        """D_v of the added values times the results of their nodes."""
+        return sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
+
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
         self.progress.done(out.size)
+        if self.goes_back:  # what backward itself computes is no result of the function
+            return
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
@@ -180,6 +191,8 @@ class Sample:
     def arrive(self, number: int, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
         self.progress.done(g.numel())
+        if not self.goes_back:
+            return g
         self.reached[number] += 1
         return Tensor.of(np.asarray(g._data + self.added[number], object))
 
@@ -203,7 +216,7 @@ class Sample:
             self.nodes, self.moved = [], []
             with enable_grad(), observe(on_node=self.note):  # the function may register hooks
                 along, _ = self.slope(results_of(self.fn, self.args))
-            along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
+            along += self.along_added()
             if (along - self.products[name]) % self.field.prime:
                 wrong.append(name)
         return wrong
@@ -221,7 +234,8 @@ def prove_by_sampling(
         f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
     ]
     assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
-    verdict, wrong = "proved", ()
+    error = scalars.error(sample.size)
+    verdict, wrong = "proved" if error <= BOUND else "undecided", ()
     if not sample.holds:
         exact = scalars.applied == 0  # residues do not know all identities of functions
         verdict = "refuted" if exact and not sample.constant else "undecided"
@@ -234,7 +248,7 @@ def prove_by_sampling(
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
         prime=int(scalars.prime),
         formula=math.log2(sample.size),
-        error=scalars.error(sample.size),
+        error=error,
         comparisons=scalars.comparisons,
         closest=scalars.closest,
         functions=scalars.applied,
