@@ -81,6 +81,8 @@ def test_draws_repeat_with_their_seed():
         (lambda x, y: x**y, [(3,), (3,)]),  # at a point where x is positive
         (lambda x: tt.arccos(x) + x.log(), [(3,)]),  # and between 0 and 1
         (lambda x: x.logsumexp(0) + x.sin().cos().sum() + x.relu().prod(), [(4,)]),
+        (lambda x: (x + tt.full((3, 3), -math.inf).triu(1)).softmax(-1) @ x, [(3, 3)]),
+        (lambda x: x.masked_fill(tt.ones(3, 3).triu(1) > 0, -math.inf).softmax(-1) @ x, [(3, 3)]),
         (lambda x, w: nn.functional.layer_norm(x, (40,), w), [(35, 40), (40,)]),
         (lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), [(1, 2, 19, 3)]),
     ],

@@ -283,9 +283,6 @@ class Cells:
             )
         self.marks[key] = -me if writes else me if before == 0 else SEVERAL
 
-    def _unwritten(self, key) -> RuntimeError:
-        return RuntimeError(f"{self._element(key)} was read before anything was written there")
-
     def __getitem__(self, key):
         try:
             value = self.array[key]
@@ -298,7 +295,7 @@ class Cells:
         if (key if key.__class__ is int else min(key)) < 0:
             self._check(key)
         if value is None:
-            raise self._unwritten(key)
+            raise RuntimeError(f"{self._element(key)} was read before anything was written there")
         if self.marks is not None:
             self._touch(key, writes=False)
         return value if isinstance(value, self.scalar_type) else self.of(value)

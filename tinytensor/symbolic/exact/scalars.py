@@ -477,14 +477,6 @@ class Symbolic(Exact):
         return str(self.expr)
 
 
-def _elementary(name: str) -> Callable:
-    def apply(self):
-        return self._apply(name)
-
-    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Exact.{name}", f"{name}(x), exactly."
-    return apply
-
-
 COMPOSED = {  # nothing is rounded here, so that small numbers need no care
     "log1p": lambda x: (x + 1).log(),
     "expm1": lambda x: x.exp() - 1,
@@ -496,7 +488,7 @@ for _name, _function in COMPOSED.items():
     setattr(Exact, _name, _function)
 for _row in TABLE.values():  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
     if _row.elementary:
-        setattr(Exact, _row.name, _elementary(_row.name))
+        setattr(Exact, _row.name, lambda self, name=_row.name: self._apply(name))
 
 Symbolic.scalar_type = Symbolic
 

@@ -173,7 +173,7 @@ class Questions:
                 self.note(f"changes the global {i.argval}", where)
             if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
                 value = loaded(i, frame.f_globals, frame.f_locals)
-                value = getattr(value, "py_func", value) if isinstance(value, Kernel) else value
+                value = value.py_func if isinstance(value, Kernel) else value
                 known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
                 if not known and not allowed(value, names):
                     self.note(f"uses {i.argval}", where)

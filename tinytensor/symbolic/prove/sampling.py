@@ -35,7 +35,7 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.finite_field import MINUS_INFINITY, Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
@@ -173,7 +173,8 @@ class Sample:
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
-            added.flat = [self.field.draw(0.0) for _ in values]
+            # (The score of a masked entry has no derivative; its exp is 0 whatever is added to it.)
+            added.flat = [Residue(0) if x is MINUS_INFINITY else self.field.draw(0.0) for x in values]
             _set_tangents(added, None)
             self.added.append(added)
             self.reached.append(0)
