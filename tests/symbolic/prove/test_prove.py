@@ -126,6 +126,7 @@ FUNCTIONS = {
     "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
     "no dimensions": (lambda x: x.sin() * x, [()]),
     "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
+    "floats as exponents": (lambda x: x.abs() ** 1.7 + x.norm(p=2.3), [(2,)]),
     "an operation with the name of a gradient": (lambda x: functions.dmul(x) * x, [(2,)]),
     "a setting in Python's own arithmetic": (lambda x: functions.grown(x, 0.5), [(2,)]),
     "numbers that cancel in floats": (lambda x: x.sigmoid() * 1e13, [double(30.0, -30.0, 10.0)]),

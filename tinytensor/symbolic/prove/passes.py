@@ -454,6 +454,8 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
     note_values(values, args)
     with no_grad():
         y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
+    if y.shape != defined.shape:
+        raise ValueError(f"prove: {call.op.name} has the shape {y.shape}, and its definition {defined.shape}")
     for index in np.ndindex(y.shape):
         yield WrongRule(
             call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
