@@ -319,7 +319,9 @@ def expected_adjoint(
 def settled(got: Symbolic, right: Symbolic, values: dict) -> tuple[Symbolic, Symbolic]:
     """Both with exact witnesses, if these differ: where numbers cancel, rounding may be all that is left of floats."""
     if differ(got.witness, right.witness):
-        got, right = (Symbolic(x.expr, precise_value(x.expr, values)) for x in (got, right))
+        precise = [precise_value(x.expr, values) for x in (got, right)]
+        if sympy.nan not in precise:
+            return Symbolic(got.expr, precise[0]), Symbolic(right.expr, precise[1])
     return got, right
 
 
