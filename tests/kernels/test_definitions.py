@@ -5,6 +5,7 @@ The proofs are only as good as the mistakes that they notice, so this file plant
 
 import importlib
 import inspect
+import types
 
 import numpy as np
 import pytest
@@ -238,6 +239,36 @@ def test_indices_outside_are_noticed():
             lift(wrong)(sym("x", 2), blank(2))
 
 
+def scales(x, n, y):
+    for j in range(x.size):
+        y[j] = one_scale(x[n]) + other_scale(x[n])
+
+
+def module_with(factor: int) -> types.ModuleType:
+    made = types.ModuleType("made")
+    made.FACTOR = factor
+    exec(compile("def scale(x):\n    return x * FACTOR\n", "made.py", "exec"), made.__dict__)
+    return made
+
+
+one_scale, other_scale = module_with(2).scale, module_with(3).scale
+
+
+def test_functions_of_one_code_have_their_own_globals():
+    x, y = sym("x", 2), blank(2)
+    lift(kernel()(scales))(x, np.int64(1), y)
+    assert all(b.equals(5 * x[1]) for b in y)
+
+
+def test_array_has_no_other_attributes():
+    @kernel()
+    def asks(x, y):
+        y[0] = x.sum()
+
+    with pytest.raises(AttributeError, match=r"kernel asks: x\.sum has no exact meaning"):
+        lift(asks)(sym("x", 2), blank(1))
+
+
 # ---------------------------------------------------------------------------------------------- tasks of a launch
 
 
@@ -278,6 +309,18 @@ def test_conflicting_tasks_are_noticed(source, where):
     lift(wrong, tasks=1)(sym("x", 5), blank(5))
     with pytest.raises(RuntimeError, match=f"kernel {source.__name__}: {where} is touched by several of the 3 tasks"):
         lift(wrong, tasks=3)(sym("x", 5), blank(5))
+
+
+def turns(x, y, task, tasks):
+    for j in range(x.size * task // tasks, x.size * (task + 1) // tasks):
+        y[j] = x[(j + 1) % x.size]
+
+
+def test_conflict_in_one_array_that_is_two_arguments_is_noticed():
+    x, turn = sym("x", 6), lift(kernel()(turns), tasks=3)
+    turn(x, blank(6))
+    with pytest.raises(RuntimeError, match=r"kernel turns: .* is touched by several of the 3 tasks"):
+        turn(x, x)
 
 
 def test_samples_are_cut_into_several_tasks():

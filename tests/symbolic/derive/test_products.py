@@ -5,6 +5,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+import tinytensor as tt
 from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays
 from tests.symbolic.derive.second_functions import (
     LAYERS,

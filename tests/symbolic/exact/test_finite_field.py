@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from tinytensor.symbolic import Symbolic, Undecided
-from tinytensor.symbolic.exact.finite_field import BITS, Field, Residue
+from tinytensor.symbolic.exact.finite_field import BITS, ROOTS, Field, Residue
 from tinytensor.symbolic.exact.finite_field import field as field_in_use
 from tinytensor.symbolic.exact.scalars import reading
 from tinytensor.symbolic.index_calculus.functions import TABLE, Functions
@@ -141,6 +141,40 @@ def test_constants(field):
         Residue(sympy.E)
 
 
+def test_many_roots_of_numbers_make_the_error_larger(field):
+    """The norm of a number with n different roots is a product of 2^n, each of which p may divide."""
+    before = field.error(8.0)
+    roots = [Residue(n).sqrt() for n in sympy.primerange(100)]
+    assert all((root * root).equals(n) for root, n in zip(roots, sympy.primerange(100), strict=True))
+    assert len(field.roots) == ROOTS
+    assert field.error(8.0) > before + ROOTS
+
+
+def test_values_compared_on_the_way_make_the_error_larger(field):
+    x = field.draw(0.5)
+    before = field.error(1.0)
+    for _ in range(1000):
+        assert x == x + 0 * x
+    assert field.compared == 1000
+    assert field.error(1.0) > before + 8
+
+
+def test_prime_of_any_length():
+    with Field(seed=1, bits=700) as long:
+        assert int(long.prime).bit_length() == 700
+        assert long.error(2.0**600) < -70
+        x = long.draw(0.5)
+        assert int(x.exp().value).bit_length() > 600
+        assert (x.exp() * (-x).exp()).equals(1)
+
+
+def test_floats_that_overflow_are_unknown(field):
+    x = field.draw(100.0)
+    assert math.isnan((x**200).witness)
+    assert math.isnan((Residue(10) ** 400).witness)
+    assert math.isnan((Symbolic(sympy.Symbol("x"), 100.0) ** 200).witness)
+
+
 # ------------------------------------------------------------------------------------------------------ functions
 
 
@@ -208,7 +242,9 @@ def test_minus_infinity_only_as_a_hidden_score(field):
     assert hidden == Residue(-math.inf)
     for score in (hidden - x, x + hidden, hidden * 2, hidden / 2, hidden + 1):
         assert score.exp().number() == 0
-    for wrong in (lambda: hidden * x, lambda: -hidden, lambda: x - hidden, lambda: hidden / x, lambda: hidden * -1):
+    wrongs = [lambda: hidden * x, lambda: -hidden, lambda: x - hidden, lambda: hidden / x, lambda: hidden * -1]
+    wrongs += [lambda: hidden * 0, lambda: hidden**2, hidden.tanh, hidden.floor, lambda: hidden * hidden]
+    for wrong in wrongs:
         with pytest.raises((Undecided, ValueError)):
             wrong()
     with pytest.raises(ValueError, match="no infinity"):

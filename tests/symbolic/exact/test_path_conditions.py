@@ -69,6 +69,17 @@ def test_signs_of_a_loss():
     assert len(latex(loss, all_of_them).split(r",\quad ")) > len(latex(loss).split(r",\quad "))
 
 
+def test_kernel_of_a_known_name_has_its_own_signs():
+    @tt.op
+    class softmax:
+        r"y = \max(0, x)"
+
+        def kernel(x):
+            return max(x, type(x)(0))
+
+    assert set(signs(softmax(three()))) == SIGNS
+
+
 def test_maximum_names_the_largest_entry():
     assert signs(three().max()) == ["x_{0} - x_{1} > 0", "x_{0} - x_{2} < 0", "x_{1} - x_{2} < 0"]
 

@@ -12,6 +12,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.mutants.engine import HAND_WALKS
 from tests.mutants.planting import planted_walk
+from tests.symbolic.prove import functions
 from tests.symbolic.prove.functions import function, softsign_kernel, wrong_softsign
 from tinytensor.core.dispatch import state
 from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
@@ -95,6 +96,10 @@ def squares_inplace(x, y):
     return (z * x).sum()
 
 
+def double(*numbers):
+    return tt.tensor(numbers, dtype=tt.float64, requires_grad=True)
+
+
 FUNCTIONS = {
     "a value that is used three times": (lambda x: (x * x * x.exp()).sum(), [(2,)]),
     "broadcasting, both ways": (lambda x, y: (x + y) * y, [(2, 1), (3,)]),
@@ -122,6 +127,12 @@ FUNCTIONS = {
     "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
     "no dimensions": (lambda x: x.sin() * x, [()]),
     "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
+    "floats as exponents": (lambda x: x.abs() ** 1.7 + x.norm(p=2.3), [(2,)]),
+    "an operation with the name of a gradient": (lambda x: functions.dmul(x) * x, [(2,)]),
+    "a setting in Python's own arithmetic": (lambda x: functions.grown(x, 0.5), [(2,)]),
+    "numbers that cancel in floats": (lambda x: x.sigmoid() * 1e13, [double(30.0, -30.0, 10.0)]),
+    "numbers that cancel in floats, in the derivative alone": (functions.steep, [double(20.0, 15.0)]),
+    "a power whose float overflows": (lambda x: x**200 * 1e-300, [double(100.0, 1.1)]),
 }
 
 
@@ -475,6 +486,15 @@ def test_inputs_without_information_are_refused():
         prove(tt.OPS["mul"], symbols("y", 2), symbols("y", 2))
     with pytest.raises(Undecided, match="choose other witnesses"):
         prove(tt.relu, symbols("x", 2, witness=0))
+    for name in ("exp[]", "g'", "∂exp[]"):  # as a pass calls its own symbols
+        with pytest.raises(ValueError, match="take symbols"):
+            prove(lambda x: x.exp() * x, symbols(name, witness=1).requires_grad_())
+
+
+def test_infinite_gradient_is_not_proved():
+    """3 (-oo) is -oo, so a rule that is wrong by a factor could pass."""
+    with pytest.raises(Undecided, match="no number"):
+        prove(lambda x, m: (x * m.log()).sum(), (2,), tt.zeros(2))
 
 
 def test_symbols_survive_pickle():

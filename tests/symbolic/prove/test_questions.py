@@ -319,6 +319,9 @@ HONEST = {
     "local state": with_local_state,
     "whole numbers": lambda x: x[INDEX.tolist()] * INDEX[0].item() if INDEX.dtype == tt.int64 else x,
     "random numbers": lambda x: x * tt.rand(3, generator=GENERATOR),
+    "functions of one code in a kernel": functions.five_times,
+    "kernels": lambda x: functions.running_sums(x * x),
+    "two steps back": lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2,
 }
 
 

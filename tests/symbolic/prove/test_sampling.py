@@ -11,6 +11,7 @@ from models.decoder import Config, Decoder
 from tests.mutants import engine
 from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with
 from tests.mutants.tally import notices
+from tests.symbolic.prove import functions
 from tests.symbolic.prove.functions import function, square
 from tinytensor import nn
 from tinytensor.core.op import OPS
@@ -37,6 +38,31 @@ def test_all_parameters_of_a_model_at_once():
     assert f"below 2^{math.ceil(proof.error)}" in repr(proof)
 
 
+def test_formula_too_large_for_a_small_prime_gets_a_larger_one():
+    def deep(x, wrong=False):
+        h = x
+        for _ in range(400):
+            h = h * h * 0.5 + x * 0.1
+        return (functions.square(lambda g, x: 3 * g * x) if wrong else tt.square)(h)
+
+    proof = prove(deep, (2,), size="real")
+    assert proof and proof.formula > 800 and proof.error < sampling.BOUND
+    assert proof.prime.bit_length() > 900
+    assert prove(lambda x: deep(x, wrong=True), (2,), size="real").verdict == "refuted"
+
+    def deeper(x):
+        for _ in range(1100):
+            x = x * x
+        return x
+
+    proof = prove(deeper, (2,), size="real")
+    assert proof.verdict == "undecided" and "too large for one random point" in repr(proof)
+
+
+def test_nothing_to_compare_is_proved():
+    assert prove(lambda x: x * 2, (0,), size="real")
+
+
 def test_draws_repeat_with_their_seed():
     one, two, other = (prove(tt.tanh, (3,), size="real", seed=s) for s in (1, 1, 2))
     assert one.prime == two.prime != other.prime
@@ -56,6 +82,8 @@ def test_draws_repeat_with_their_seed():
         (lambda x, y: x**y, [(3,), (3,)]),  # at a point where x is positive
         (lambda x: tt.arccos(x) + x.log(), [(3,)]),  # and between 0 and 1
         (lambda x: x.logsumexp(0) + x.sin().cos().sum() + x.relu().prod(), [(4,)]),
+        (lambda x: (x + tt.full((3, 3), -math.inf).triu(1)).softmax(-1) @ x, [(3, 3)]),
+        (lambda x: x.masked_fill(tt.ones(3, 3).triu(1) > 0, -math.inf).softmax(-1) @ x, [(3, 3)]),
         (lambda x, w: nn.functional.layer_norm(x, (40,), w), [(35, 40), (40,)]),
         (lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), [(1, 2, 19, 3)]),
     ],

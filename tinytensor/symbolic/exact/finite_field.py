@@ -42,6 +42,7 @@ from tinytensor.symbolic.exact.scalars import (
     Symbolic,
     Undecided,
     binary,
+    float_or_nan,
     fraction,
     number_read_as,
     use_scalar_type,
@@ -55,8 +56,8 @@ except ImportError:
     whole = int
 
 BITS = 300  # of the prime: as many as ten of CPython's digits hold, so that a smaller one would save nothing
-SCARCE = 12  # among 2^12 numbers of so many bits, more than one is a prime that can be drawn
-ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
+ROUNDS = 160  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
+ROOTS = 8  # so many roots of numbers are residues whose product is the root of the product; others are variables
 _new = object.__new__
 _ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `KnownResidue` that are 0 and 1
 
@@ -78,9 +79,11 @@ class Field:
         self.key = self.generator.getrandbits(256).to_bytes(32, "little")
         self.numbers: dict[tuple[int, int], KnownResidue] = {}
         self.constant_bits = 1  # of the numerator or denominator of the largest constant
+        self.roots: set[int] = set()  # the numbers whose roots are residues
         self.comparisons, self.closest = 0, math.inf  # those that witnesses decided; the smallest difference of two
         self.applied = 0  # how often a function was applied
-        self.largest_argument = 1.0  # the size of the largest formula among the arguments of functions
+        self.compared = 0  # how often values alone said that two formulas are equal, or that they differ
+        self.largest_compared = 1.0  # the size of the largest formula among those, and the arguments of functions
         self.needed: set[str] = set()  # what numbers must be for the values to exist, as in the table of functions
 
     def _prime(self) -> int:
@@ -112,13 +115,13 @@ class Field:
     def function(self, name: str, argument: int, size: float = 1.0) -> int:
         """The value of a function: a number drawn at random for each name and argument; `size` is the argument's.
 
-        The hash has 512 bits, many more than the prime: so all residues are almost equally likely.
+        The hash has 512 bits for 300 of the prime, many more: so all residues are almost equally likely.
         """
         self.applied += 1
-        self.largest_argument = max(self.largest_argument, size)
+        self.largest_compared = max(self.largest_compared, size)
         text = name.encode() + int(argument).to_bytes((self.bits + 7) // 8, "little")
-        digest = blake2b(text, key=self.key, digest_size=64).digest()
-        return whole(int.from_bytes(digest, "little")) % self.prime
+        parts = [blake2b(text, key=self.key, salt=bytes([n])).digest() for n in range(-(-self.bits // BITS))]
+        return whole(int.from_bytes(b"".join(parts), "little")) % self.prime
 
     def number(self, value: int | Fraction) -> "KnownResidue":
         """The residue of a known number."""
@@ -127,20 +130,23 @@ class Field:
         if residue is None:
             remainder = over * whole(pow(under, -1, int(self.prime))) % self.prime
             known = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            residue = self.numbers[over, under] = _number(remainder, float(value), known)
+            residue = self.numbers[over, under] = _number(remainder, float_or_nan(float, value), known)
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return residue
 
     def error(self, size: float) -> float:
         """log2 of the probability that a formula of this size that is not 0 has the value 0: `sampling.py` says why."""
-        bits = math.log2(2 * (self.constant_bits + 1) / (self.bits - 1))
-        pairs = 2 * math.log2(max(2, self.applied)) + math.log2(self.largest_argument)
-        return math.log2(
-            2.0 ** (math.log2(size) - self.bits + 1)
-            + 2.0 ** (math.log2(size) + bits - self.bits + SCARCE)
-            + 2.0 ** (pairs - self.bits + 1)
-            + 2.0 ** (pairs + bits - self.bits + SCARCE)
-        )
+        primes = self.bits - math.ceil(3 + math.log2(self.bits))  # more than 2^primes can be drawn
+        dividing = len(self.roots) + math.log2((self.constant_bits + 1) / (self.bits - 1))
+        pairs = math.log2(3 * self.applied**2 + self.compared + 1) + math.log2(self.largest_compared)
+        events = (math.log2(size), pairs)
+        return math.log2(sum(2.0 ** (n - self.bits + 1) + 2.0 ** (n + dividing - primes) for n in events))
+
+    def equal(self, a: int, b: int, size: float) -> bool:
+        """Are these values equal? Then formulas of this size, both together, count as equal, too."""
+        self.compared += 1
+        self.largest_compared = max(self.largest_compared, size)
+        return (a - b) % self.prime == 0
 
 
 def field() -> Field:
@@ -235,7 +241,11 @@ class Residue(Exact):
         lower = pow(self.value, n - 1, p)
         size = n * self.size
         return _make(
-            lower * self.value, n * lower * self.tangent, self.witness**n, size, size + self.size + self.slope_size + 1
+            lower * self.value,
+            n * lower * self.tangent,
+            float_or_nan(pow, self.witness, n),
+            size,
+            size + self.size + self.slope_size + 1,
         )
 
     def _half_power(self, n: int):
@@ -254,7 +264,7 @@ class Residue(Exact):
             a, b = self.witness if a is None else a, other.witness if b is None else b
             return (a > b) - (a < b)
         f = field()
-        if self.witness == other.witness and (self.value - other.value) % f.prime == 0:
+        if self.witness == other.witness and f.equal(self.value, other.value, self.size + other.size):
             return 0
         gap = self._gap(other)
         f.comparisons += 1
@@ -268,6 +278,8 @@ class Residue(Exact):
     # --------------------------------------------------------------------------------------- functions
 
     def _apply(self, name: str) -> "Residue":
+        if self is MINUS_INFINITY and name != "exp":
+            raise Undecided(f"{name}({self}): {NO_INFINITY}")
         if self.number() is None:
             field().needed.update(TABLE[name].needs)
         special = _SPECIAL.get(name)
@@ -309,6 +321,8 @@ class KnownResidue(Residue):
         return _product(field().number(-1), self)
 
     def _power(self, n: int):
+        if self is MINUS_INFINITY:
+            raise Undecided(f"{self} ** {n}: {NO_INFINITY}")
         if self.fraction is not None:
             return field().number(self.fraction**n)
         if self.square is not None and abs(n) > 1:
@@ -341,6 +355,7 @@ def _without_knowledge(r: Residue) -> Residue:
 
 # The score of a masked entry: it is less than all numbers, and its exp is 0.
 MINUS_INFINITY = _number(0, -math.inf, -math.inf)
+NO_INFINITY = "residues have no infinity except the score of a masked place"
 
 
 @binary
@@ -350,8 +365,8 @@ def _sum(a: Residue, b: Residue) -> Residue:
         return b
     if under is _ZERO:
         return a
-    if over == -math.inf or under == -math.inf:
-        return a if over == -math.inf else b
+    if a is MINUS_INFINITY or b is MINUS_INFINITY:
+        return MINUS_INFINITY
     if over is not None and under is not None:
         return field().number(over + under)
     logs = dict(a.logs)
@@ -367,20 +382,20 @@ def _product(a: Residue, b: Residue) -> Residue:
     if b.number() is not None and a.number() is None:
         a, b = b, a
     over, under = a.number(), b.number()  # under: None unless both are known
+    if a is MINUS_INFINITY or b is MINUS_INFINITY:
+        if under is not None and a.witness * b.witness == -math.inf:
+            return MINUS_INFINITY
+        raise Undecided(f"{a} * {b}: {NO_INFINITY}")
     if over is _ZERO or under is _ONE:
         return a
     if under is _ZERO or over is _ONE:
         return b
-    if -math.inf in (over, under):
-        if under is not None and over != under and a.witness * b.witness < 0:
-            return MINUS_INFINITY
-        raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
     if under is not None:
         return field().number(over * under)
     product = _without_knowledge(a) * _without_knowledge(b)
     if over is not None:
         return _known(product, _multiplied_logs(b, over), added=over * b.added)
-    if a.square is not None and b.square is not None and a.equals(b):
+    if a.square is not None and b.square is not None and field().equal(a.value, b.value, a.size + b.size):
         return a.square
     for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
         if x.added and y.logs:
@@ -401,8 +416,8 @@ def _quotient(a: Residue, b: Residue) -> Residue:
         return a
     if under is not None:
         return _product(a, field().number(1 / under))
-    if over == -math.inf:
-        raise Undecided(f"{a} / {b}: residues have no infinity except the score of a masked place")
+    if a is MINUS_INFINITY:
+        raise Undecided(f"{a} / {b}: {NO_INFINITY}")
     field().needed.add("denominator")
     inverse = pow(b.value, -1, p)
     value = a.value * inverse % p
@@ -427,13 +442,14 @@ def _exp(x: Residue) -> Residue:
         factor = factor * _without_tangent(t)._power(math.floor(n))
     argument %= f.prime
     mirrored = argument > f.prime // 2
-    value = f.function("exp", f.prime - argument if mirrored else argument, x.size) if argument else whole(1)
+    known = f.equal(argument, 0, x.size)
+    value = whole(1) if known else f.function("exp", f.prime - argument if mirrored else argument, x.size)
     value = factor.value * (pow(value, -1, f.prime) if mirrored else value) % f.prime
     size = factor.size + 1
     y = _make(value, value * x.tangent % f.prime, x._float("exp"), size, size + x.slope_size)
     if len(x.logs) == 1:
         ((log, (t, n)),) = x.logs.items()
-        if Fraction(n).denominator == 2 and (2 * x.value - int(2 * n) * log) % f.prime == 0:  # x is n log(t)
+        if Fraction(n).denominator == 2 and f.equal(2 * x.value, int(2 * n) * log, x.size + 4):  # x is n log(t)
             return _known(y, square=t._power(int(2 * n)))
     return y
 
@@ -463,8 +479,11 @@ def _sqrt(x: Residue) -> Residue:
         if Fraction(over**2, under**2) == known:
             return f.number(Fraction(over, under))
     argument = x.value % f.prime
-    value = pow(argument, (f.prime + 1) // 4, f.prime) if known is not None else None
-    if value is None or value * value % f.prime != argument:
+    value = pow(argument, (f.prime + 1) // 4, f.prime) if known is not None else 0
+    is_root = known is not None and value * value % f.prime == argument
+    if is_root and (argument in f.roots or len(f.roots) < ROOTS):
+        f.roots.add(argument)
+    else:
         value = f.function("sqrt", argument, x.size)
     slope = x.tangent * pow(2 * value, -1, f.prime) % f.prime if x.tangent else 0
     return _known(_make(value, slope, witness, 1.0, 2 + x.slope_size), square=x)

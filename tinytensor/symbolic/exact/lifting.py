@@ -127,7 +127,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda funct
     A name from a module is given with the module's name: numpy.exp. A Python function that `meaning` returns (or a
     compiled one, with `py_func`) is rebound in the same way; `check` gets every function.
     """
-    bound: dict[types.CodeType, Callable] = {}
+    bound: dict[Callable, Callable] = {}  # functions of one code may have other globals, and other closures
 
     def resolve(code, name, value):
         value = meaning(code, name, value)
@@ -136,10 +136,10 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda funct
     def bind(function):
         function = getattr(function, "py_func", function)
         code = function.__code__
-        if code not in bound:
+        if function not in bound:
             check(function)
-            scope: dict[str, object] = {"__builtins__": {}}
-            bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
+            scope: dict[str, object] = {"__builtins__": {}, "__name__": function.__module__}
+            bound[function] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
             for name, attributes in _global_names(code).items():
                 value = function.__globals__.get(name, getattr(builtins, name, None))
                 if isinstance(value, types.ModuleType):
@@ -147,7 +147,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda funct
                     scope[name] = types.SimpleNamespace(**parts)
                 else:
                     scope[name] = resolve(code, name, value)
-        return bound[code]
+        return bound[function]
 
     return bind(function)
 
@@ -196,13 +196,18 @@ class _Run:
     def __init__(self, kernel: str, tasks: int):
         self.kernel, self.tasks, self.scalar_type = kernel, tasks, get_scalar_type()
         self.task = 0  # the number of the running task, from 1
+        self.marks: dict[tuple, np.ndarray] = {}  # by memory: one array may be two arguments
 
 
 def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
-        return Cells(value, run, name, np.zeros(value.shape, int) if run.tasks > 1 else None)
-    return run.scalar_type.of(value) if isinstance(value, float | np.floating) else value
+        memory = value.__array_interface__["data"][0], value.shape, value.strides
+        return Cells(
+            value, run, name, run.marks.setdefault(memory, np.zeros(value.shape, int)) if run.tasks > 1 else None
+        )
+    value = value.item() if isinstance(value, np.generic) else value
+    return run.scalar_type.of(value) if isinstance(value, float) else value
 
 
 def _array(value, shape: tuple) -> np.ndarray:
@@ -278,9 +283,6 @@ class Cells:
             )
         self.marks[key] = -me if writes else me if before == 0 else SEVERAL
 
-    def _unwritten(self, key) -> RuntimeError:
-        return RuntimeError(f"{self._element(key)} was read before anything was written there")
-
     def __getitem__(self, key):
         try:
             value = self.array[key]
@@ -293,7 +295,7 @@ class Cells:
         if (key if key.__class__ is int else min(key)) < 0:
             self._check(key)
         if value is None:
-            raise self._unwritten(key)
+            raise RuntimeError(f"{self._element(key)} was read before anything was written there")
         if self.marks is not None:
             self._touch(key, writes=False)
         return value if isinstance(value, self.scalar_type) else self.of(value)
@@ -302,13 +304,8 @@ class Cells:
         """The elements of one row."""
         if self.array.ndim != 1:
             self._expression()
-        scalar_type = self.scalar_type
-        for index, value in enumerate(self.array.tolist()):
-            if value is None:
-                raise self._unwritten(index)
-            if self.marks is not None:
-                self._touch(index, writes=False)
-            yield value if isinstance(value, scalar_type) else self.of(value)
+        for index in range(len(self.array)):  # a loop may write what a later step of it reads
+            yield self[index]
 
     def __setitem__(self, key, value):
         indices = (key,) if key.__class__ is int else key
@@ -319,15 +316,18 @@ class Cells:
                 self._expression()
             if k < 0:
                 self._check(key)
-        if self.marks is not None:
-            self._touch(key, writes=True)
         if self.array.dtype is OBJECT:
             value = (value if isinstance(value, self.scalar_type) else self.of(value)).stored()
         try:
+            if self.marks is not None:
+                self._touch(key, writes=True)
             self.array[key] = value
         except IndexError:
             self._check(key)
             raise
+
+    def __getattr__(self, name: str):
+        raise AttributeError(f"kernel {self.run.kernel}: {self.name}.{name} has no exact meaning; write it as a loop")
 
     def _expression(self, *_):
         raise TypeError(

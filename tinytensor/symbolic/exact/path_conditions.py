@@ -3,8 +3,8 @@
 A kernel that compares takes one path, and its result is right on that path alone: ReLU returns x only where x > 0. So
 each result of a launch stores the conditions of the launch and of its inputs; `latex` prints them after the formula.
 An elementwise kernel is tracked entry by entry, any other kernel as a whole launch. A scalar has its conditions in an
-attribute; those of a boolean array (x > 0) are in a table. Values computed from booleans alone are not tracked, nor is
-an `if` in Python: `path` collects both.
+attribute; those of a boolean array (x > 0) are in a table. Values computed from booleans alone, and indices (of a sort)
+are not tracked, nor is an `if` in Python: `path` collects all of them.
 """
 
 import weakref
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tinytensor.core.kernel import OBJECT, Kernel
+from tinytensor.core.kernel import OBJECT, Kernel, is_ours
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, get_scalar_type, path
 
@@ -86,7 +86,7 @@ def track_conditions(kernel: Kernel, source: Callable, args: tuple) -> Iterator[
 
 
 def _relevant(kernel: Kernel, met: list[Condition]) -> list[Condition]:
-    return [] if kernel.name in SAME_EITHER_WAY else met
+    return [] if kernel.name in SAME_EITHER_WAY and is_ours(kernel.py_func) else met
 
 
 def carry_over(x: np.ndarray, y: np.ndarray) -> None:

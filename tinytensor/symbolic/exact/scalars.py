@@ -31,6 +31,14 @@ def differ(a: float, b: float, close: float = CLOSE) -> bool:
     return abs(a - b) > close * max(1.0, abs(a), abs(b))
 
 
+def float_or_nan(function: Callable, *args) -> float:
+    """The value of a function as a float; NaN where that overflows, or there is none: then nothing is known."""
+    try:
+        return float(function(*args))
+    except ArithmeticError:
+        return math.nan
+
+
 class Undecided(ArithmeticError):
     """A comparison whose witnesses are too close to tell which is larger."""
 
@@ -292,7 +300,7 @@ class Exact:
     def _integer(self, nearest: Callable, shift: Fraction):
         """The whole number n with n <= self + shift < n + 1; the path has these two conditions."""
         value = self.number()
-        if value is not None:
+        if value is not None and value != -math.inf:
             return self.scalar_type.of(nearest(value))
         if not math.isfinite(self.witness):
             raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
@@ -341,7 +349,7 @@ class Symbolic(Exact):
             known = fraction(value)
             self._expr = sympy.Rational(known.numerator, known.denominator)
             witness = known
-        self.witness = float(witness)
+        self.witness = float_or_nan(float, witness)
 
     @classmethod
     def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
@@ -401,8 +409,7 @@ class Symbolic(Exact):
     def _power(self, n: int):
         if n < 0:
             _needs("denominator", self.expr)
-        witness = self.witness**n if self.witness or n >= 0 else math.nan
-        return self._make(self.expr**n, witness)
+        return self._make(self.expr**n, float_or_nan(pow, self.witness, n))
 
     # ------------------------------------------------------------------------- comparisons: by witness
 
@@ -470,14 +477,6 @@ class Symbolic(Exact):
         return str(self.expr)
 
 
-def _elementary(name: str) -> Callable:
-    def apply(self):
-        return self._apply(name)
-
-    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Exact.{name}", f"{name}(x), exactly."
-    return apply
-
-
 COMPOSED = {  # nothing is rounded here, so that small numbers need no care
     "log1p": lambda x: (x + 1).log(),
     "expm1": lambda x: x.exp() - 1,
@@ -489,7 +488,7 @@ for _name, _function in COMPOSED.items():
     setattr(Exact, _name, _function)
 for _row in TABLE.values():  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
     if _row.elementary:
-        setattr(Exact, _row.name, _elementary(_row.name))
+        setattr(Exact, _row.name, lambda self, name=_row.name: self._apply(name))
 
 Symbolic.scalar_type = Symbolic
 

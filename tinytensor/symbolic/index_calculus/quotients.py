@@ -41,6 +41,7 @@ UNDEFINED = (S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity, sympy.I)
 TURNS = 4  # sin(4 x) is written in sin x and cos x, sin(5 x) is not
 LETTERS = 200  # of a formula, in the name of its variable
 HIGH = 8  # a power of an exponential that would make a monstrous polynomial
+DEEP = 64  # so would a root of such a degree
 TERMS = 60  # a longer polynomial is not taken apart into factors
 
 
@@ -325,10 +326,14 @@ class Fractions:
             elif under == 1 and self.calls.get(term, ("",))[0] == "log":
                 _, argument = self.calls[term]
                 self.assume_above_zero(argument)
-                result *= self.root(argument, factor.q) ** factor.p
+                if factor.q <= DEEP:
+                    result *= self.root(argument, factor.q) ** factor.p
+                else:  # a float such as 1.3, as a fraction: a^0.3 a
+                    whole = sympy.floor(factor)
+                    result *= self.atom("exp", (factor - whole) * term) * argument**whole
             else:
-                if abs(factor.p) > HIGH:
-                    factor, term = factor / abs(factor.p), term * abs(factor.p)
+                unit = abs(factor) if factor.q > DEEP else abs(factor.p) if abs(factor.p) > HIGH else S.One
+                factor, term = factor / unit, term * unit
                 result *= self.radical(self.atom("exp", term / under), factor.q) ** factor.p
         return result
 

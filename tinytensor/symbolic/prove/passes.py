@@ -12,6 +12,7 @@ of g, too, and backward() goes on with these symbols: every rule is checked for 
 that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
 """
 
+import dataclasses
 import inspect
 import itertools
 import linecache
@@ -32,16 +33,19 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.lifting import untraced
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, differ, domain, path
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
+from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
 from tinytensor.symbolic.prove.questions import note_change, watched
 
-SEED = "g'"  # the gradient that arrives at the result: no input can have this name
+SEED = "g'"  # the gradient that arrives at the result
+DIGITS = 40  # of numbers where floats differ
+RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has them in its name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
 Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
@@ -182,7 +186,7 @@ def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
         wrong = wrong_rules(forward, findings, progress)
     with subject.kept():
         comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
-        example = find_counterexample(subject, number, backward) if comparable else None
+        example = find_counterexample(subject, number, forward, backward) if comparable else None
         for leaf in leaves.values():
             leaf.grad = None
     return Pass(leaves, number, forward, backward, constant, findings, wrong, example)
@@ -277,10 +281,13 @@ def readers_of(calls: Iterable[OpCall]) -> Readers:
 # ---------------------------------------------------------------------------------------------- expected gradients
 
 
-def fresh_args(call: OpCall, requires_grad: bool = False, off_tape: bool = False) -> tuple[list, dict]:
+def fresh_args(
+    call: OpCall, requires_grad: bool = False, off_tape: bool = False, by_definition: bool = False
+) -> tuple[list, dict]:
     """The arguments of a call with new symbols for those with a gradient, and each symbol's formula.
 
-    With `off_tape`, arguments that depend on inputs without being on the tape get new symbols, too.
+    With `off_tape`, arguments that depend on inputs without being on the tape get new symbols, too. A definition
+    computes exactly from its settings.
     """
     args, meant = list(call.args), {}
     for i, edge in enumerate(call.edges):
@@ -294,7 +301,7 @@ def fresh_args(call: OpCall, requires_grad: bool = False, off_tape: bool = False
         elif off_tape and i in call.off_tape:  # a number by item(): it may be a formula, such as 1 + |x[0]|
             symbol = sympy.Symbol(f"{parameter(call.op, i)}'")
             meant[symbol], args[i] = args[i].expr, Symbolic(symbol, args[i].witness)
-        elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
+        elif by_definition and isinstance(args[i], float):
             args[i] = Symbolic(args[i])
     return args, meant
 
@@ -348,6 +355,22 @@ def expected_adjoint(
     return expected
 
 
+def settled(got: Symbolic, right: Symbolic, values: dict) -> tuple[Symbolic, Symbolic]:
+    """Both with exact witnesses, if these differ: where numbers cancel, rounding may be all that is left of floats."""
+    if differ(got.witness, right.witness):
+        precise = [precise_value(x.expr, values) for x in (got, right)]
+        if sympy.nan not in precise:
+            return Symbolic(got.expr, precise[0]), Symbolic(right.expr, precise[1])
+    return got, right
+
+
+def precise_value(expr: sympy.Expr, values: dict) -> sympy.Expr:
+    """An expression in numbers of many digits, from those of its symbols."""
+    point = {symbol: sympy.Float(values.get(symbol, math.nan), DIGITS) for symbol in expr.free_symbols}
+    number = Symbolic(expr, math.nan).formula().evalf(DIGITS, subs=point)
+    return number if number.is_Number else sympy.nan
+
+
 def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
     """An expression in floats, from those of its symbols; NaN if it overflows, or has no value."""
     try:
@@ -372,6 +395,9 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
     def arrive(target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         start = seed._data if target is (y if y.node is None else y.node) else None
         expected = expected_adjoint(target, start, readers.get(target, ()), adjoints, partials, values)
+        for index in variables(array):
+            if not math.isfinite(expected[index].witness) and expected[index].expr.has(*UNDEFINED):
+                raise Undecided(f"the gradient of {name} at {list(index)} is {expected[index]}: no number")
         gradient, before = (None if x is None else x._data.copy() for x in (g, raw.get(target)))
         arrivals.append(Arrival(target, name, array, gradient, before, expected))
         return expected
@@ -385,7 +411,7 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
             # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
             # A number that is left beside a value held constant does enter: no float can be compared then.
             witness = expected[index].witness if index in depends else 1.0
-            onward[index] = Symbolic(sympy.Symbol(f"d{call.label}{list(index)}"), witness)
+            onward[index] = Symbolic(adjoint_symbol(call.label, index), witness)
             values[onward[index].expr] = witness
         adjoints[call.node] = onward
         return Tensor.of(onward.copy())
@@ -426,7 +452,7 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
                 if not call.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
                     got = Symbolic(got.expr.xreplace(call.formulas), got.witness)
                     right = Symbolic(right.expr.xreplace(call.formulas), right.witness)
-            if not got.equals(right):
+            if not Symbolic.equals(*settled(got, right, forward.values)):
                 return False
         return True
 
@@ -455,16 +481,22 @@ def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -
     for claim in itertools.chain.from_iterable(claims):
         progress.check()
         before = wrong.get(claim.rule)
-        if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
-            wrong[claim.rule] = claim
+        if before is None or (claim.differs and not before.differs):
+            got, right = settled(claim.got, claim.right, forward.values)
+            claim = dataclasses.replace(claim, got=got, right=right)
+            if (before is None or claim.differs) and not got.equals(right):
+                wrong[claim.rule] = claim
     return wrong
 
 
 def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[WrongRule]:
     """A fused operation equals its definition, and so do the gradients that the definition gives."""
-    args, _ = fresh_args(call)
+    args, _ = fresh_args(call, by_definition=True)
+    note_values(values, args)
     with no_grad():
         y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
+    if y.shape != defined.shape:
+        raise ValueError(f"prove: {call.op.name} has the shape {y.shape}, and its definition {defined.shape}")
     for index in np.ndindex(y.shape):
         yield WrongRule(
             call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
@@ -478,36 +510,60 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
 
     With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
     """
-    args, _ = fresh_args(call, requires_grad=True)
+    args, _ = fresh_args(call, requires_grad=True, by_definition=create_graph)
     with enable_grad():
         y = _first(call.op(*args))
         g = symbols(SEED, *y.shape)
         y.backward(g, retain_graph=True, create_graph=create_graph)
     inputs = {i: args[i] for i, edge in enumerate(call.edges) if edge is not None}
-    known = dict(values)
-    for a in (*inputs.values(), g):
-        known |= {value.expr: value.witness for value in variables(a._data).values()}
+    note_values(values, (*args, g))
     for i, x in inputs.items():
         right = derivative(y._data, g._data, x._data)
         for index in variables(x._data):
             got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[index])
-            true = Symbolic(right[index], float_value(right[index], known))
+            true = Symbolic(right[index], float_value(right[index], values))
             where = rule_of(call.op, i), call.called_at
             yield WrongRule(call.op.name, parameter(call.op, i), index, got, true, create_graph, *where)
 
 
-def find_counterexample(subject: Subject, number: int, backward: Backward) -> Counterexample | None:
+def note_values(values: dict[sympy.Expr, float], args: Iterable) -> None:
+    """Enter the values of new symbols in arguments."""
+    values |= {value.expr: value.witness for a in args for value in _values(a)}
+
+
+def find_counterexample(subject: Subject, number: int, forward: Forward, backward: Backward) -> Counterexample | None:
     """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
     with enable_grad():
         y = subject.results()[number]
         y.backward(_seed(y), retain_graph=True)
+    precise: dict[sympy.Expr, sympy.Expr] = {}
     for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
         for index in variables(a.values):
-            tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[index]).witness
-            if differ(tape, a.expected[index].witness):
-                point = {n: witnesses(x._data) for n, x in subject.leaves.items()}
-                return Counterexample(a.name, index, tape, a.expected[index].witness, point)
+            tape = Symbolic.of(0 if a.target.grad is None else a.target.grad._data[index])
+            if differ(tape.witness, a.expected[index].witness):
+                precise = precise or precise_values(forward, backward)
+                tape, right = settled(tape, a.expected[index], precise)
+                if differ(tape.witness, right.witness):
+                    point = {n: witnesses(x._data) for n, x in subject.leaves.items()}
+                    return Counterexample(a.name, index, tape.witness, right.witness, point)
     return None
+
+
+def precise_values(forward: Forward, backward: Backward) -> dict[sympy.Expr, sympy.Expr]:
+    """The values of all symbols of a pass, from those of the inputs, as numbers of many digits."""
+    values = dict(forward.values)
+    for call in forward.calls:
+        for symbol, formula in call.formulas.items():
+            values[symbol] = precise_value(formula, values)
+    for a in backward.arrivals:
+        for index in variables(a.values) if isinstance(a.target, Node) else ():
+            values[adjoint_symbol(a.name, index)] = precise_value(a.expected[index].expr, values)
+    return values
+
+
+def adjoint_symbol(label: str, index: tuple) -> sympy.Symbol:
+    """The symbol of the gradient of an entry."""
+    return sympy.Symbol(f"∂{label}{list(index)}")
 
 
 def _seed(y: Tensor) -> Tensor:

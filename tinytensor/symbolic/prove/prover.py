@@ -8,6 +8,7 @@ functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing
 """
 
 import inspect
+import math
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -25,18 +26,18 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
-from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.finite_field import BITS, Field, Residue
 from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import Pass, Subject, check_result, swap_data
+from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, distinct, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
-from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
+from tinytensor.symbolic.prove.sampling import BOUND, Sampled, prove_by_sampling
 from tinytensor.symbolic.prove.sampling import variables as variables_of
 
 
@@ -264,10 +265,10 @@ def _exact_run(passes: list[Pass]) -> Run:
     """
     gradients, known = {}, not any(p.backward.arbitrary for p in passes)
     for name, leaf in passes[0].leaves.items():
-        arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
+        arrived = [next(a.gradient for a in p.backward.arrivals if a.target is leaf) for p in passes]
         gradients[name] = np.full(leaf.shape, np.nan)
         for index in variables(leaf._data) if known else ():
-            gradients[name][index] = sum(g[index].witness for g in arrived)
+            gradients[name][index] = sum(Symbolic.of(g[index]).witness for g in arrived if g is not None)
     results = [witnesses(p.forward.result._data) for p in passes]
     return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
 
@@ -294,8 +295,18 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Abstra
 
 
 def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
-    with Field(seed) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
-        result = prove_by_sampling(_name(fn), subject, field, Progress(_name(fn), limit, progress))
+    bits, clock = BITS, Progress(_name(fn), limit, progress)
+    while True:  # a formula may be too large for a prime of so many bits
+        result = _prove_in_field(fn, run, inputs, sample, clock, seed, bits)
+        if result.verdict != "undecided" or not BOUND < result.error < math.inf:
+            return result
+        bits += math.ceil(result.error - BOUND) + 8
+
+
+def _prove_in_field(fn, run, inputs: tuple, sample: str, clock: Progress, seed: int | None, bits: int) -> Sampled:
+    with Field(seed, bits) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
+        clock.begin(0.0)
+        result = prove_by_sampling(_name(fn), subject, field, clock)
         if result.verdict == "refuted" or (result.held_constant and not result):
             return result
         gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in subject.leaves.items()}
@@ -454,6 +465,8 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
         for value in variables(leaf._data).values():
             if not value.expr.is_Symbol:
                 raise ValueError(f"prove: the input {name} holds the formula {value}; inputs are symbols or numbers")
+            if value.expr != sympy.Symbol(value.expr.name) or RESERVED & {*value.expr.name}:
+                raise ValueError(f"prove: the input {name} holds {value}; take symbols() of another name")
             if seen.setdefault(value.expr, name) != name:
                 raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
 

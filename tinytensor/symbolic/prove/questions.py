@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytensor.core.kernel import OBJECT
+from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
@@ -187,6 +187,7 @@ class Questions:
                 self.note(f"changes the global {i.argval}", where)
             if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
                 value = loaded(i, frame.f_globals, frame.f_locals)
+                value = value.py_func if isinstance(value, Kernel) else value
                 if plain_name(value) in NAN:
                     self.conditions[FINITE] = None
                 known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))

@@ -15,8 +15,11 @@ a probability of at most `Sampled.error`, the sum of the probabilities of three 
   (`finite_field.py`; it is added up as the code runs);
 - p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 299 primes
   of 300 bits divide it; more than 2^288 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
-  among the constants, the same holds for a norm, which has twice as many bits;
-- two different arguments of functions have the same value, so that the functions get one variable for both.
+  among the constants, the same holds for a norm, which has twice as many bits for each of them;
+- two different arguments of functions have the same value or opposite ones, so that the functions get one variable for
+  both, or two other formulas that are compared on the way have the same value.
+
+If this is more than 2^-100, as it is for a model of ten layers, all is done once more with a prime of more bits.
 """
 
 import math
@@ -32,7 +35,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.conditions import VALUES
-from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.finite_field import MINUS_INFINITY, Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger
@@ -46,6 +49,7 @@ from tinytensor.symbolic.prove.questions import watched
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 SHORT = 20  # binary digits: a constant of more may be rounded
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
+BOUND = -100  # log2 of the largest probability with which a wrong gradient may pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ class Sampled(Result):
             f"modulo p = {self.prime}, drawn at random",
             f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
             "constants if it were written out, counted beside each residue as the tape and the kernels ran",
-            f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
+            f"probability that a wrong gradient passes: below 2^{math.ceil(min(self.error, 0))}",
             *self.assumptions,
         ]
 
@@ -92,7 +96,8 @@ class Sampled(Result):
         elif self.held_constant:
             lines[0] += ": a value that is held constant has a derivative"
         elif self.verdict == "undecided" and not self.on_numbers:
-            lines[0] += ": the gradients are right as floats, but rely on rounding, or on identities of functions"
+            why = "the gradients are right as floats, but rely on rounding, or on identities of functions"
+            lines[0] += ": the formula is too large for one random point" if self.error > BOUND else f": {why}"
         lines += self.figures
         if self.on_floats:
             lines.append(f"{self.on_floats}: the code computes something else where it is proved")
@@ -115,14 +120,13 @@ class Sample:
         self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
         self.reached: list[int] = []  # how often backward came to each node
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
-        self.in_backward = False
+        self.in_backward = False  # the function may call backward(), too
         for leaf in self.leaves.values():
             leaf.grad = None
         start = time.process_time()
         with enable_grad(), observe(on_node=self.note):
             results = subject.results()
         progress.total = 2 * progress.so_far
-        moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
         self.seeds = [variables(distinct(y), scalars).detach() for y in results]
         if len(results) == results[0].numel() == 1:
@@ -130,21 +134,19 @@ class Sample:
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
         self.hold_still()
-        start = time.process_time()
-        self.in_backward = True
+        start, self.in_backward = time.process_time(), True
         with watched():
             for y, g in zip(results, self.seeds, strict=True):
                 y.backward(g, retain_graph=len(results) > 1)
-        self.in_backward = False
-        self.backward_seconds = time.process_time() - start
-        along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
-        size += sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
+        self.backward_seconds, self.in_backward = time.process_time() - start, False
+        along += self.along_added()
+        size += sum(times * size for times, (_, size) in zip(self.reached, self.moved, strict=True))
         gradients = {
             name: [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
             for name, leaf in self.leaves.items()
         }
         self.gradients = {name: np.array([g.witness for g in gs], float) for name, gs in gradients.items()}
-        self.size = size + sum(g.size + 1 for gs in gradients.values() for g in gs)
+        self.size = 1 + size + sum(g.size + 1 for gs in gradients.values() for g in gs)
         self.products = {
             name: sum(g.value * v for g, v in zip(gs, self.directions[name], strict=False))
             for name, gs in gradients.items()
@@ -161,14 +163,20 @@ class Sample:
                 size += a.slope_size + b.size
         return total % self.field.prime, size
 
+    def along_added(self) -> int:
+        """D_v of the added values times the results of their nodes."""
+        return sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
+
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
         self.progress.done(out.size)
+        if self.in_backward:  # what backward itself computes is no result of the function
+            return
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
-            # (x - inf has no slope here, and any gradient)
-            added.flat = [Residue(0) if x.number() == -math.inf else self.field.draw(0.0) for x in values]
+            # (The score of a masked entry has no derivative; its exp is 0 whatever is added to it.)
+            added.flat = [Residue(0) if x is MINUS_INFINITY else self.field.draw(0.0) for x in values]
             _set_tangents(added, None)
             self.added.append(added)
             self.reached.append(0)
@@ -209,9 +217,9 @@ class Sample:
             for each, leaf in self.leaves.items():
                 _set_tangents(leaf._data, self.directions[name] if each == name else None)
             self.nodes, self.moved = [], []
-            with enable_grad(), self.subject.kept(), observe(on_node=self.note):
+            with enable_grad(), self.subject.kept(), observe(on_node=self.note):  # the function may register hooks
                 along, _ = self.slope(self.subject.results())
-            along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
+            along += self.along_added()
             if (along - self.products[name]) % self.field.prime:
                 wrong.append(name)
         return wrong
@@ -229,6 +237,9 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
     assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
     # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
     exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
+    error = scalars.error(sample.size)
+    verdict = "undecided" if not exact or sample.holds else "refuted"
+    verdict = "proved" if sample.holds and error <= BOUND else verdict
     return Sampled(
         name=name,
         verdict="proved" if sample.holds else "refuted" if exact else "undecided",
@@ -236,8 +247,8 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
         entries=sum(leaf.numel() for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
         prime=int(scalars.prime),
-        formula=math.log2(max(1.0, sample.size)),
-        error=scalars.error(max(1.0, sample.size)),
+        formula=math.log2(sample.size),
+        error=error,
         comparisons=scalars.comparisons,
         closest=scalars.closest,
         functions=scalars.applied,

@@ -14,6 +14,7 @@ import itertools
 import math
 import operator
 import re
+import struct
 import sys
 import threading
 import types
@@ -257,7 +258,7 @@ ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None)}
 FIXED = {  # types of objects that never change
     *(*ATOMS, type(...), type(NotImplemented), range),
     *(Fraction, Decimal, date, datetime, timedelta, re.Pattern, PosixPath, PurePosixPath, WindowsPath, PureWindowsPath),
-    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc),
+    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, struct.Struct),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType),
 }
@@ -338,8 +339,7 @@ def snapshot(value, seen: dict | None = None):
 def is_fixed(value) -> bool:
     """Is it an object that never changes?"""
     plain = isinstance(value, np.generic | np.dtype | sympy.Basic) and home_of(type(value)) in ("numpy", "sympy")
-    changing = isinstance(value, np.void) or getattr(value, "metadata", None)
-    return type(value) in FIXED or (plain and not changing)
+    return type(value) in FIXED or (plain and not isinstance(value, np.void) and not getattr(value, "metadata", None))
 
 
 def parts_of_library(value) -> list | None:
