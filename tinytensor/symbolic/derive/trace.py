@@ -225,9 +225,9 @@ class Trace:
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
-        symbolic_call.refuse_masks()
-        self._check_roundings(term, symbolic_call)
         try:
+            symbolic_call.check_finite(op)
+            self._check_roundings(term, symbolic_call)
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
                 value.entry(*value.indices())

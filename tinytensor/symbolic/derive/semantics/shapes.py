@@ -162,7 +162,7 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
 def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
-    x, whole = call.finite(x), Value(dims_of(shape), None)
+    whole = Value(dims_of(shape), None)
     positions = Value(whole.dims, lambda *i: sympy.Tuple(*i))
     part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:
@@ -180,7 +180,7 @@ def unslice(call: SymbolicCall) -> Value:
 def concatenate(call: SymbolicCall) -> Value:
     axis, *xs = call.args
     rank = len(xs[0].dims) + (call.op == "stack")
-    axis, xs = int(axis) % rank, [call.finite(x) for x in xs]
+    axis = int(axis) % rank
     if call.op == "stack":
         xs = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
     xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out
