@@ -524,7 +524,7 @@ def _decided(name: str, a, b) -> bool | None:
 
 
 def term_of(op, reading: Reading, args, dtype: np.dtype) -> Term:
-    """The term of an operation, which is off the tape where the tape is switched off; its rounding is checked."""
+    """The term of an operation; its rounding is checked."""
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     if op.name in SUMS:
         term.count = prod(args[0].shape)
@@ -536,6 +536,11 @@ def term_of(op, reading: Reading, args, dtype: np.dtype) -> Term:
         reading.refuse(f"{op.name} {ROUNDED}")
     if roundings and most < 2:
         reading.values["float64"] = None
+    return taped(reading, term)
+
+
+def taped(reading: Reading, term: Term) -> Term:
+    """The term, which is off the tape where the tape is switched off."""
     if state.grad:
         return term
     if reading.off_tape:
