@@ -106,18 +106,15 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
     """The factors that a slice or a number leaves of a dimension (None: no dimension), and the indices in it."""
     whole = Mul(*dim)
     if not isinstance(key, slice):
-        position = S(key) + (whole if S(key).is_negative else 0)
         if len(dim) == 1:
-            return None, lambda: [position + 1]
-        if not dim or position == 0:
+            return None, lambda: [S(key) + 1]
+        if not dim or key == 0:
             return None, lambda: [S.One] * len(dim)
         raise call.refuse(f"element {key} of a dimension of size {whole} that is a product; give it a dimension")
     start, stop, width = (
         S(default if v is None else v)
         for v, default in zip((key.start, key.stop, key.step), (0, whole, 1), strict=True)
     )
-    start, stop = (v + whole if v.is_negative else v for v in (start, stop))
-    stop = whole if (stop - whole).is_nonnegative else stop
     if width != 1:
         return _every(call, dim, start, stop, width)
     if start == 0 and stop == whole:
