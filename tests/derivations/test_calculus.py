@@ -137,6 +137,7 @@ def test_an_index_fits_where_its_range_lies_within():
     assert fits(0, n) is False
     assert fits(5, 4) is False
     assert fits(i, m) is None
+    assert fits((i - i.fresh()) ** 2 + 1, n) is None
     assert top(t[i]) == m
 
 

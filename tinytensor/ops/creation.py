@@ -361,7 +361,10 @@ def arange(
     if dtype is None:
         real = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
         dtype = get_default_dtype() if real else int64
-    n = math.ceil((end - start) / step)
+    if all(isinstance(v, int) for v in (start, end, step)):
+        n = -((start - end) // step) if step > 0 else -((end - start) // -step)
+    else:
+        n = math.ceil((end - start) / step)
     if n >= 2**60:
         raise RuntimeError(f"arange: {n} numbers are more than any memory holds")
     check_device(device, "arange")

@@ -5,6 +5,7 @@ would be called proved: a meaning that is off by one, a size that is never tried
 condition that is dropped, a derivation that is not asked.
 """
 
+import math
 from functools import partial
 
 import numpy as np
@@ -43,6 +44,17 @@ def square_part(x):
 def every_third(x):
     h = -x if not len(x) % 3 else x
     return (h * h).sum()
+
+
+def off_the_tape_alone(compute):
+    """A result that is off the tape, at values beyond those that are tried."""
+
+    def f(x, **arguments):
+        with tt.no_grad():
+            y = compute(x, **arguments)
+        return (x * x).sum() + (y * (y > 20000)).sum()
+
+    return f
 
 
 SHARED = "2 * x[:-1] * (x[:-1] ** 2 == (x[:-1] ** 2).max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum()"
@@ -120,6 +132,11 @@ FAULTS = {
     "Huber's loss": (lambda x, y: F.smooth_l1_loss(x, y), {"x": N, "y": N},
         ["(x - y).clamp(-1, 2) / N", "(x - y) / N", "(y - x).clamp(-1, 1) / N", "(x - y).sign() / N"],
         ["(x - y).clamp(-1, 1) / N", "-(y - x).clamp(-1, 1) / N"]),
+    "entries off the tape": (off_the_tape_alone(lambda x, t: x[t]), {"x": ND, "t": Index(N, "N")},
+        ["2 * x + ((x[t] > 20000).unsqueeze(1) * one_hot(t, N).unsqueeze(2)).sum(0)",
+         "2 * x + one_hot(t, N).sum(0).unsqueeze(1) * (x > 20000)"], ["2 * x"]),
+    "an angle off the tape": (off_the_tape_alone(lambda x: tt.atan2(x, 0 * x + 2) * (x > 20000) * 1e5), X,
+        ["2 * x + (x > 20000) * 2e5 / (x * x + 4)"], ["2 * x"]),
     "a triangle": (lambda x: x.tril(-2).sum(), {"x": ND},
         ["ones(N, D).tril(-1)", "ones(N, D).tril()"], ["ones(N, D).tril(-2)"]),
 }  # fmt: skip
@@ -166,6 +183,7 @@ def test_conditions_of_where_are_read_or_refused():
 
 TIES = "no two numbers that are compared are equal"
 FINITE = "every number that isfinite() is asked about is finite"
+EXACT = "floats round no whole number and no binary fraction"
 ARC = "every argument of asin and acos lies between -1 and 1"
 VALUES = [  # function, its arguments, a gradient, and the condition in its verdict
     (lambda x: (x * x).sum(), X, "2 * x * x / x", "no denominator is 0"),
@@ -181,6 +199,14 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
     (lambda x: (x.exp() / x.exp().sum()).sum(), X, "0 * x", "no condition"),
     (lambda x: (1 / (1 + x**2)).sum(), X, "-2 * x / (1 + x**2)**2", "no condition"),
     (lambda x: F.softplus(x).sum(), X, "sigmoid(x)", "no argument of softplus is above its threshold"),
+    (lambda x: x.sum() * (tt.tensor(len(x) * len(x)).double() % 2), X, "tensor(N * N).double() % 2 * ones(N)", EXACT),
+    (lambda x: x.sum() * math.floor(len(x) * len(x) / 4), X, "N * N // 4 * ones(N)", EXACT),
+    (lambda x: x.sum() * (1 + (len(x) * len(x) * 1.0 > len(x) * len(x) - 0.5)), X, "2 * ones(N)", EXACT),
+    (lambda x: x.sum() * (tt.arange(len(x)).double().sum() % 2), X, "arange(N).double().sum() % 2 * ones(N)", EXACT),
+    (lambda x: x.sum() * (tt.tensor(len(x)).double() % 2), X, "tensor(N).double() % 2 * ones(N)", "no condition"),
+    (lambda x, t: (x * (t * tt.tensor(0.5, dtype=tt.float32)).floor()).sum(), XT, "t // 2", EXACT),
+    (lambda x, t: (x * (t.double() * 0.5).floor()).sum(), XT, "t // 2", "no condition"),
+    (lambda x, t: (x * (t.double() @ t.double() % 2)).sum(), XT, "(t * t).double().sum() % 2 * ones(N)", EXACT),
 ]  # fmt: skip
 
 

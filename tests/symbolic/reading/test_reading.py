@@ -23,6 +23,7 @@ from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import compiling
+from tinytensor.nn import functional as F
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive.arguments import arguments
 from tinytensor.symbolic.derive.conditions import conditions_in
@@ -180,6 +181,17 @@ def test_conditions_of_where_are_known_while_a_function_is_read():
     assert read(by_size, args, conditions_in("N > 5", sizes)).conditions == []
     assert read(by_size, args, conditions_in("N < 3", sizes)).terms[-1].name == "reduce_prod"
     assert len(read(by_size, args).conditions) == 1
+
+
+def test_memory_bounds_sizes_so_that_a_few_times_as_many_numbers_are_no_question():
+    for repeated in (lambda x: x.repeat(3) * tt.arange(3 * len(x)), lambda x: F.pad(x, (2, 1)) * tt.arange(len(x) + 3)):
+        assert derive(repeated, x=N).verdict == ANY
+
+
+def test_no_polynomial_of_sizes_is_no_condition():
+    for where in ("2**N > 1000", "N**(1/2) > 3", "N % 0 == 0"):
+        with pytest.raises(ValueError, match=r"polynomial|no condition"):
+            derive(lambda x: x.sum() * (len(x) > 9), where, x=N)
 
 
 def test_a_fraction_in_a_condition_of_where_is_no_contradiction():

@@ -40,6 +40,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "overflow": "no power with a size in its exponent overflows",
     "range": "every whole number lies within its dtype",
     "cast": "no cast to a shorter float rounds",
+    "exact": "floats round no whole number and no binary fraction",
     "needs": "every input needs a gradient",
     "float64": "floats are float64, those of the default dtype, too",
 }
@@ -146,7 +147,7 @@ def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
                 for left, operation, right in zip(sides, part.ops, sides[1:]):
                     made = size_condition(COMPARED[type(operation)], left, right)
                     conditions += [made] if made is not None else []
-        except (SyntaxError, KeyError, TypeError) as error:
+        except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
             raise ValueError(
                 f"where: {condition!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; "
                 'expected a comparison such as "N > 3" or "N % 2 == 0"'

@@ -26,13 +26,13 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
-from tinytensor.symbolic.index_calculus.signs import of_numbers
+from tinytensor.symbolic.index_calculus.signs import of_numbers, varies
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.rounding import ROUNDED, most_roundings, roundings_of
 from tinytensor.symbolic.reading.sizes import formula_of, remainders, sides
-from tinytensor.symbolic.reading.tensors import Term, never_negative
+from tinytensor.symbolic.reading.tensors import Term, is_real, never_negative
 
 LATER = {"result_1", "rows", "flip"}
 CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
@@ -226,9 +226,9 @@ class Trace:
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
-        symbolic_call.refuse_masks()
-        self._check_roundings(term, symbolic_call)
         try:
+            symbolic_call.check_finite(op)
+            self._check_roundings(term, symbolic_call)
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
                 value.entry(*value.indices())
@@ -252,10 +252,13 @@ class Trace:
         Formulas of other numbers have such a condition, and constants were looked at while the function was read.
         """
         roundings, most = roundings_of(term.args), most_roundings(term.name, term.args)
-        if not term.depends or not roundings or most > 1:
+        if not term.depends or not (roundings or term.long) or most > 1:
             return
         formulas = [S(a.entry(*a.indices())) for a in call.args if isinstance(a, Value)]
-        if any(of_numbers(f) or f.has(OfMatrix) for f in formulas) or not any(f.free_symbols for f in formulas):
+        if term.long and not (is_real(term) and any(map(varies, formulas))):
+            call.conditions["exact"] = None
+        of_whole = any(f.free_symbols for f in formulas) and not any(of_numbers(f) or f.has(OfMatrix) for f in formulas)
+        if not roundings or not of_whole:
             return
         if roundings > most:
             raise NotDerivable(f"derive: {term.name} {ROUNDED}{term.where}")

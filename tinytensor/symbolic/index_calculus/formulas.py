@@ -142,9 +142,12 @@ def top(index) -> Expr:
 
 
 def fits(index, size) -> bool | None:
-    """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
-    if isinstance(index, Index) and index.size == size:
-        return True
+    """Is 1 <= index <= size always? None if the two ranges cannot be compared, as that of i - j."""
+    if isinstance(index, Index):
+        return index.size == size or not_negative(S(size) - index.size)
+    terms = S(index).expand().as_coefficients_dict().items()
+    if any(number.is_negative and term.atoms(Index) for term, number in terms):
+        return None  # it falls where an index rises: top() is not its largest value
     return not_negative(S(index) - 1) and not_negative(S(size) - top(index))
 
 

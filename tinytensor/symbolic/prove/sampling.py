@@ -238,11 +238,11 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
     # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
     exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
     error = scalars.error(sample.size)
-    verdict = "undecided" if not exact or sample.holds else "refuted"
+    verdict = "refuted" if exact and not sample.holds else "undecided"
     verdict = "proved" if sample.holds and error <= BOUND else verdict
     return Sampled(
         name=name,
-        verdict="proved" if sample.holds else "refuted" if exact else "undecided",
+        verdict=verdict,
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
         entries=sum(leaf.numel() for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),

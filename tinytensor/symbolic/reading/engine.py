@@ -43,6 +43,7 @@ from tinytensor.symbolic.reading.tensors import (
     is_whole,
     reading_of,
     span_of,
+    taped,
     tensor_of,
 )
 
@@ -76,7 +77,8 @@ class Backend:
             return None
         sizes = broadcast_shape(name, *[a.shape for a in args if isinstance(a, Tensor)], ())
         dtype = next(a._data.dtype for a in args if isinstance(a, Tensor) and a._data.dtype.kind == "f")
-        return tensor_of(SymbolicData(reading, Term(name, *map(as_term, args), reading=reading), sizes, dtype))
+        term = taped(reading, Term(name, *map(as_term, args), reading=reading))
+        return tensor_of(SymbolicData(reading, term, sizes, dtype))
 
     def host(self, function: Callable, args: tuple) -> bool:
         """A look at values: the range of an Index decides, a condition on values is recorded, others are refused."""
@@ -157,7 +159,7 @@ class Backend:
             self.host(index.check_range, (data, n, "indexing"))
         sizes = (*y.shape[:d], *broadcast_shape("indexing", *[data.shape for data in indices]), *y.shape[end:])
         term = Term("entries", as_term(y), d, *map(as_term, map(tensor_of, indices)), reading=self.reading)
-        return tensor_of(SymbolicData(self.reading, term, sizes, y._data.dtype, span_of(y)))
+        return tensor_of(SymbolicData(self.reading, taped(self.reading, term), sizes, y._data.dtype, span_of(y)))
 
     def check_part(self, x: Tensor, part: Tensor | None) -> None:
         """Refuse x[key] = value where x[key] is no view, but rows that an index tensor takes."""

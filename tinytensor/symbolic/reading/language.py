@@ -32,6 +32,7 @@ import sympy
 
 from tinytensor.autograd.function import Context
 from tinytensor.core.dispatch import state
+from tinytensor.core.kernel import Kernel
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import around_compilations
@@ -349,6 +350,8 @@ def parts_of_library(value) -> list | None:
     """
     if isinstance(value, Op):
         return [part for name, part in vars(value).items() if name not in vars(cast)]
+    if isinstance(value, Kernel):
+        return [value.py_func]
     is_function = isinstance(value, types.FunctionType) and not is_users(value.__code__, value.__globals__)
     if is_function or (isinstance(value, type) and home_of(value) in KNOWN):
         held = [part for n, part in vars(value).items() if type(part) in (dict, *BOXES) and not n.startswith("_")]

@@ -365,7 +365,8 @@ class Carried:
 
     def __init__(self, name: str, x, loop: "Steps"):
         self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
-        self.term.depends = self.final.depends = self.term.on_tape = self.final.on_tape = True
+        for term in (self.term, self.final):
+            term.depends = term.long = term.on_tape = True
         self.term.inside = loop
         self.term.whole = isinstance(x, int)
         shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
@@ -380,7 +381,7 @@ class Carried:
         return self.tensor._data.term is not self.term
 
     def set_ends(self, start, end: Tensor) -> None:
-        self.start, self.end = as_term(start), as_term(end)
+        self.term.ends = self.final.ends = self.start, self.end = as_term(start), as_term(end)
         self.final.whole = self.term.whole and self.end.whole
         self.memory = end._data.memory
 
@@ -388,7 +389,8 @@ class Carried:
         """No step changes it: what was read of it is of its first value."""
         term, same = self.term, as_term(start)
         term.name, term.args = "same", (same,)
-        term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
+        for attribute in ("depends", "long", "on_tape"):
+            setattr(term, attribute, getattr(same, attribute, False))
 
 
 def _is_number(end: Term, numbers: set[Term]) -> bool:

@@ -16,6 +16,7 @@ from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
+from tinytensor.symbolic.reading.rounding import NONE, digits
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
@@ -131,6 +132,7 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     term = Term("argument", name)
     term.depends, term.on_tape = True, span is None
     term.roundings = 0
+    term.digits = NONE if span is None else digits(span)
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 
@@ -154,9 +156,8 @@ def _assume(reading: Reading, condition: SizeCondition, split: dict) -> None:
         if operation == "==":
             reading.solve(difference.expr)
     elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
-        raise NotDerivable(
-            f"derive: no sizes meet {condition}, since the function takes {', '.join(map(str, split))} apart"
-        )
+        why = f", since the function takes {', '.join(map(str, split))} apart" if split else ""
+        raise NotDerivable(f"derive: no sizes meet {condition}{why}")
 
 
 def _check_steps(reading: Reading) -> None:

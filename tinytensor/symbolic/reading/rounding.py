@@ -38,6 +38,7 @@ def as_written(number) -> Expr:
 MOST_ROUNDINGS = dict.fromkeys(["lt", "le", "gt", "ge", "eq", "ne", "floor", "ceil", "sign"], 1)  # beside other ones
 MOST_ROUNDINGS |= {"floor_divide": 0, "remainder": 0}  # a result may be wrong
 WHOLE = {*MOST_ROUNDINGS, "arange", "tri", "eye", "logical_not"}
+SHORT = WHOLE - {"arange", "floor", "ceil", "floor_divide", "remainder"}  # of one digit
 KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
 KEPT += "rows permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while floats have digits for them
@@ -74,10 +75,7 @@ def roundings_of(a) -> int:
 def rounded(name: str, args) -> int:
     """How often the result of an operation is rounded; that of terms, by their arguments, at least so often."""
     most = max(map(roundings_of, args), default=0)
-    numbers = [a for a in args if is_formula(a)]
-    if name in ("add", "sub", "mul", "true_divide") and any(map(is_long, numbers)):
-        return 2
-    if numbers and len(numbers) + sum(isinstance(a, int | float) for a in args) == len(args) and is_long(args, name):
+    if name in ("add", "sub", "mul", "true_divide") and any(is_long(a) for a in args if hasattr(a, "expr")):
         return 2
     if name == "true_divide" and most == 0:
         return 0 if type(args[1]) is int and abs(args[1]).bit_count() == 1 else 1
@@ -88,70 +86,64 @@ def rounded(name: str, args) -> int:
 
 # ---- binary digits
 
-SIZE = 18  # digits of a size: larger ones are not looked at
-UNKNOWN = 10**6, 0
-Digits = tuple[int, int]  # top and low: numbers below 2^top that are multiples of 2^low
+SIZES = 18, 44  # digits of a size: of one that is looked at, and of the largest one that there is memory for
+UNKNOWN, NONE = (10**6, 10**6, 0), (0, 0, 0)  # of other operations; of numbers that are no whole ones
+Digits = tuple[int, int, int]  # below 2^top, with sizes of either number of digits, and how many behind the point
 
 
-def is_formula(a) -> bool:
-    """Is it a size, or a number that depends on sizes?"""
-    return isinstance(getattr(a, "expr", None), Expr)
-
-
-def is_long(a, name: str = "", itemsize: int = 8) -> bool:
-    """Has a number, or the result of an operation, more digits than a float? One of 32 bits holds no size."""
-    top, low = digits_of(name, a) if name else digits(a)
-    return top - low > (53 if itemsize == 8 else SIZE - 1)
+def is_long(a, itemsize: int = 8, anywhere: bool = False) -> bool:
+    """Has a number more digits than a float, at sizes that are looked at, or anywhere? One of 32 bits holds no size."""
+    *tops, behind = digits(a)
+    return tops[anywhere] + behind > (53 if itemsize == 8 else min(24, SIZES[anywhere] - 1))
 
 
 def digits(a) -> Digits:
     """The digits of a number, or of all numbers of a constant."""
     if isinstance(a, tuple | list):
-        return _hull(map(digits, a))
+        return _most(map(digits, a))
     if isinstance(a, np.ndarray):
         return digits(np.unique(a[np.isfinite(a)]).tolist())
-    if is_formula(a):
-        return _of_formula(a.expr)
-    if isinstance(a, int | float) and math.isfinite(a):
+    if type(a) in (int, bool) or (type(a) is float and math.isfinite(a)):
         return _of_formula(as_written(a))
-    return getattr(a, "digits", (0, 0))
+    return getattr(a, "digits", None) or (_of_formula(a.expr) if hasattr(a, "expr") else NONE)
 
 
 def digits_of(name: str, args) -> Digits:
     """The digits of the result of an operation. Of a sum, args has the number of its terms as a last one."""
-    if name in WHOLE and name not in ("arange", "floor", "ceil", "floor_divide", "remainder"):
-        return 1, 0
-    if name in ("mul", "square"):
-        (top, low), (other_top, other_low) = digits(args[0]), digits(args[-1])
-        return top + other_top, low + other_low
+    if name in SHORT:
+        return 1, 1, 0
+    if name in ("mul", "square", "matmul", "reduce_sum", "cumsum"):
+        parts = [*map(digits, args if name == "matmul" else (args[0], args[-1]))]
+        return NONE if NONE in parts else _together(*parts)
     if name == "true_divide":  # by a power of two, or it is rounded
-        (top, low), (by, _) = map(digits, args)
-        return top, low - by
-    if name in ("reduce_sum", "cumsum"):
-        (top, low), (count, _) = digits(args[0]), digits(args[-1])
-        return top + count, low
+        return _together(digits(args[0]), (0, 0, digits(args[1])[0]))
     if name in ("add", "sub", "where", "maximum", "minimum", "cat", "stack", "remainder"):
-        top, low = _hull(map(digits, args))
-        return top + 1, low
+        return _together(_most(map(digits, args)), (1, 1, 0))
+    if name not in EXACT | WHOLE:
+        return UNKNOWN
     return digits(args[-1 if name in ("full", "arange") else 0])
 
 
-def _hull(parts) -> Digits:
-    tops, lows = zip(*parts, (0, 0), strict=True)
-    return max(tops), min(lows)
+def _most(parts) -> Digits:
+    return tuple(map(max, *parts, NONE, NONE))
+
+
+def _together(*parts) -> Digits:
+    return tuple(map(sum, zip(*parts, strict=True)))
 
 
 def _of_formula(formula: Expr) -> Digits:
     if formula.is_Rational:
-        return (abs(formula.p) // formula.q).bit_length(), 1 - (formula.q & -formula.q).bit_length()
+        top = (abs(formula.p) // formula.q).bit_length()
+        return top, top, (formula.q & -formula.q).bit_length() - 1
     if formula.is_Symbol:
-        return SIZE, 0
+        return *SIZES, 0
     parts = [*map(_of_formula, formula.args)]
     if formula.is_Add:
-        top, low = _hull(parts)
-        return top + (len(parts) - 1).bit_length(), low
+        more = (len(parts) - 1).bit_length()
+        return _together(_most(parts), (more, more, 0))
     if formula.is_Mul:
-        return sum(top for top, _ in parts), sum(low for _, low in parts)
+        return _together(*parts)
     if formula.is_Pow and formula.exp.is_Integer:  # a quotient is rounded in any case
-        return tuple(max(int(formula.exp), 0) * n for n in parts[0])
-    return (parts[0][0], 0) if isinstance(formula, floor) else UNKNOWN
+        return _together(NONE, *[parts[0]] * max(int(formula.exp), 0))
+    return (*parts[0][:2], 0) if isinstance(formula, floor) else UNKNOWN

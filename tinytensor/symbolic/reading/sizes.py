@@ -24,7 +24,7 @@ from tinytensor.symbolic.derive.arguments import multiples
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
 from tinytensor.symbolic.reading.errors import Refused, Restart, Split
-from tinytensor.symbolic.reading.rounding import as_written, rounded, roundings_of
+from tinytensor.symbolic.reading.rounding import SIZES, UNKNOWN, as_written, digits_of, is_long, rounded, roundings_of
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -144,9 +144,9 @@ class Reading:
             row = self._rows[p] = {}
             for term, c in p.expand().as_coefficients_dict().items():
                 powers = {a: k for a, k in term.as_powers_dict().items() if a != 1}
+                if not c.is_Integer or not all(k.is_Integer and k > 0 for k in powers.values()):
+                    raise ValueError(f"{p}: expected a polynomial of sizes, with whole numbers in front of them")
                 factors = [self._numbers.setdefault(a, len(self._numbers)) for a, k in powers.items() for _ in range(k)]
-                if not c.is_Integer:
-                    raise ValueError(f"{p}: expected a formula with whole numbers in front of its sizes")
                 row[tuple(sorted(factors))] = int(c)
         return self._rows[p]
 
@@ -166,7 +166,7 @@ class Reading:
                 facts += [p, -p] if operation == "==" else [p]
         rows = [*map(self._row, facts)]
         products = {m for p in rows for m in p}
-        rows += [self._row(2**60 - 1 - p) for p in self.products if products & self._row(p).keys()]
+        rows += [self._row(2 ** SIZES[1] - p) for p in self.products if products & self._row(p).keys()]
         rows += facts_of_products(rows, {self._numbers[n] for n in self.hints if n in self._numbers})
         return all(infeasible([*rows, *case]) for case in cases)
 
@@ -366,7 +366,7 @@ class _Number:
             whole = name in ("add", "sub", "mul", "pow") and all(
                 type(n) not in REALS or getattr(n, "whole", False) for n in (self, value)
             )
-            return SymFloat(formula, self.reading, rounded(name, (self, value)), whole)
+            return SymFloat(formula, self.reading, rounded(name, (self, value)), whole, digits_of(name, (self, value)))
 
         return method
 
@@ -453,7 +453,7 @@ class SymInt(_Number):
 
         def method(self, value):
             if type(value) is SymFloat:
-                return getattr(SymFloat(self.expr, self.reading, 0), name)(value)
+                return getattr(self + 0.0, name)(value)
             if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
                 if value != value or abs(value) == inf or (value != math.floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
@@ -479,6 +479,8 @@ def check_domain(n, what: str) -> None:
     This is a condition on sizes, or one on values where its formula is no quotient of polynomials.
     """
     if not isinstance(n, _Number):
+        if what == "denominator" and n == 0:
+            raise ZeroDivisionError("division by zero")
         return
     whole = factor(n.expr)
     p, q = whole.as_numer_denom()
@@ -525,16 +527,19 @@ class SymFloat(_Number):
     """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200).
 
     roundings: how often it is rounded, up to 2. N/10 is rounded once, and its whole part is that of the formula; 0.29*N
-    is 28.999999999999996 for N = 100. whole: is it a power that Python may compute as an int, as (-1)**N?
+    is 28.999999999999996 for N = 100. whole: is it a power that Python may compute as an int, as (-1)**N? digits: those
+    of the numbers of which it is computed, too.
     """
 
-    __slots__ = "roundings", "whole"
+    __slots__ = "digits", "roundings", "whole"
     __hash__ = _Number._hash
 
-    def __new__(cls, expr: Expr, reading: Reading, roundings: int = 2, whole: bool = False):
+    def __new__(cls, expr: Expr, reading: Reading, roundings=2, whole=False, digits=UNKNOWN):
         self = super().__new__(cls, expr, reading)
-        object.__setattr__(self, "roundings", roundings)
-        object.__setattr__(self, "whole", whole)
+        for name, value in {"digits": digits, "roundings": roundings, "whole": whole}.items():
+            object.__setattr__(self, name, value)
+        if is_long(self):
+            object.__setattr__(self, "roundings", 2)
         return self
 
     def check_dtype(self) -> None:
@@ -554,6 +559,7 @@ class SymFloat(_Number):
 
     def _fraction(self) -> tuple["SymInt | int", int] | None:
         """A whole number of sizes over a number, if the formula is such a quotient, and is rounded once at most."""
+        self.note_digits()
         n, d = self.expr.as_numer_denom()
         whole = d.is_Integer and n.is_polynomial() and n.is_integer and n.free_symbols <= self.reading.hints.keys()
         return (self.reading.number(n), int(d)) if whole and self.roundings < 2 else None
@@ -579,10 +585,13 @@ class SymFloat(_Number):
             if type(value) in (float, np.float64) and (value != value or (abs(value) == inf and self.is_small())):
                 return getattr(0.0, name)(value)
             roundings, small = max(self.roundings, roundings_of(value)), self.is_small() and not self.expr.is_Add
-            difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
+            digits = digits_of("sub", (self, value))
+            difference = SymFloat(self.expr - formula_of(value), self.reading, roundings, digits=digits)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
             answer = getattr(difference.expr, sign) if roundings < 2 or (formula_of(value) == 0 and small) else None
+            if not small or formula_of(value) != 0:
+                difference.note_digits()
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:
@@ -594,6 +603,11 @@ class SymFloat(_Number):
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
     __eq__ = _compared("__eq__")
+
+    def note_digits(self) -> None:
+        """It decides: where floats round it, the condition fails."""
+        if self.roundings < 2 and is_long(self, anywhere=True):
+            self.reading.values["exact"] = None
 
     def is_small(self) -> bool:
         """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""

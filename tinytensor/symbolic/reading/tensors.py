@@ -22,8 +22,12 @@ from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.symbolic.reading.rounding import (
+    NONE,
     ROUNDED,
+    SHORT,
+    UNKNOWN,
     Digits,
+    digits,
     digits_of,
     is_long,
     most_roundings,
@@ -40,7 +44,7 @@ SHARED = (
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
-SUMS = "reduce_sum", "cumsum"
+SUMS = "reduce_sum", "cumsum", "matmul"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
 FILLED = {"undiagonal", "unslice"}  # moved, with zeros around
 
@@ -51,15 +55,17 @@ class Term:
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
     inside: the loop in whose step it is made. roundings: how often its numbers are rounded, as SymFloat counts it.
-    count: of a sum, the number of its terms. whole: is it one number, which Python may compute as an int?
+    count: of a sum, the number of its terms. whole: is it one number, which Python may compute as an int? long: may it
+    be made of numbers that floats round, beyond the sizes of SIZES?
     """
 
-    count = 1
+    count, ends = 1, ()  # of a value that goes from step to step, its first one and its last one
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
         self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
+        self.long = any(a.long and a.name not in SHORT for a in terms_of(args))
         self.roundings = rounded(name, args)
         self.whole = name != "true_divide" and self.depends and all(map(is_whole, args))
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
@@ -69,8 +75,17 @@ class Term:
 
     @cached_property
     def digits(self) -> Digits:
-        """The binary digits of a constant."""
-        return digits_of(self.name, (*self.args, self.count) if self.name in SUMS else self.args)
+        """The binary digits of a constant, or of whole numbers; none are counted of others, and of their functions."""
+        known = digits_of(self.name, (*self.args, self.count) if self.name in SUMS else self.args)
+        return NONE if known is UNKNOWN and is_real(self) else known
+
+    def note_digits(self, dtypes, is_rounded: bool) -> None:
+        """Floats of the shortest of these dtypes may round its numbers; a cast to them is a condition of its own."""
+        itemsize = min((dtype.itemsize for dtype in dtypes if dtype.kind == "f"), default=0)
+        if itemsize and not self.depends and (is_rounded or is_long(self, itemsize)):
+            self.roundings = 2
+        if itemsize and any(is_long(a, 8 if self.name == "cast" else itemsize, True) for a in (self, *self.args)):
+            self.long = True
 
     def __repr__(self):
         return f"{self.name}({', '.join(map(str, self.args))})"
@@ -84,6 +99,18 @@ def is_whole(a) -> bool:
 def terms_of(args) -> list[Term]:
     """The terms among arguments, those in tuples and lists, too."""
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Term)]
+
+
+def is_real(term: Term) -> bool:
+    """Does an argument of floats reach it?"""
+    seen, waiting = {term}, [term]
+    for a in waiting:
+        if a.name == "argument" and a.on_tape:
+            return True
+        parts = {*terms_of((*a.args, *a.ends))} - seen
+        seen |= parts
+        waiting += parts
+    return False
 
 
 def note_names(names: dict) -> None:
@@ -134,8 +161,7 @@ class SymbolicData(Meta):
         rounds_whole = any(rounds(n, self.dtype) for n in self.span or ())
         if rounds_whole and self.dtype == float32:
             self.reading.values["cast"] = None
-        if rounds_whole or too_long(self.term, self.dtype):
-            self.term.roundings = 2
+        self.term.note_digits([self.dtype], rounds_whole)
         return self
 
     def __radd__(self, n):
@@ -286,11 +312,6 @@ def rounds(a, dtype) -> bool:
     if span is None or any(type(n) is SymInt for n in span):
         return dtype.itemsize < 8 or (span is not None and any(roundings_of(n) or is_long(n) for n in span))
     return max(map(abs, span)) > most
-
-
-def too_long(term: Term, dtype) -> bool:
-    """Have numbers of a constant more binary digits than floats of this dtype?"""
-    return dtype.kind == "f" and not term.depends and is_long(term, itemsize=dtype.itemsize)
 
 
 def inside(index, n) -> bool:
@@ -520,18 +541,26 @@ def _decided(name: str, a, b) -> bool | None:
 
 
 def term_of(op, reading: Reading, args, dtype: np.dtype) -> Term:
-    """The term of an operation, which is off the tape where the tape is switched off; its rounding is checked."""
+    """The term of an operation; its rounding is checked."""
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     if op.name in SUMS:
         term.count = prod(args[0].shape)
-    if not term.depends and (any(rounds(a, dtype) for a in args) or too_long(term, dtype)):
-        term.roundings = 2
+    dtypes = [a._data.dtype for a in args if isinstance(a, Tensor)]
+    dtypes += [np.dtype(float) for a in args if type(a) in (float, SymFloat)]
+    term.note_digits([dtype, *dtypes], any(rounds(a, dtype) for a in args))
     most = most_roundings(op.name, args)
     roundings = 0 if term.depends else roundings_of(term.args)
+    if term.long and most < 2 and not term.depends:
+        reading.values["exact"] = None
     if roundings > most:
         reading.refuse(f"{op.name} {ROUNDED}")
     if roundings and most < 2:
         reading.values["float64"] = None
+    return taped(reading, term)
+
+
+def taped(reading: Reading, term: Term) -> Term:
+    """The term, which is off the tape where the tape is switched off."""
     if state.grad:
         return term
     if reading.off_tape:
@@ -570,6 +599,7 @@ def dispatch(op, args):
         span = fitting(op.name, reading, span[0] if span else None, np.dtype(dtype))
         if term.depends and np.dtype(dtype).kind in "biu":
             term.roundings = 0  # what may wrap around is a condition, or refused
+            term.digits = digits(span) if span is not None else (0, 63, 0)
         made.append(tensor_of(SymbolicData(reading, term, shape, dtype, span, in_order(op, args[0]), memory)))
     return made[0] if len(made) == 1 else tuple(made)
 

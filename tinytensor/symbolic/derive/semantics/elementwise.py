@@ -137,7 +137,7 @@ FORMULAS |= {"softplus": softplus_below, "clamp_min": larger, "atan2": arctan2}
 
 
 def _formula(call: SymbolicCall) -> Value:
-    values = [call.finite(v) for v in call.args]
+    values = [*call.args]
     if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
         raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
     if call.op == "power" and S(values[0].entry(*values[0].indices())).is_zero:
@@ -177,7 +177,7 @@ def scale(call: SymbolicCall) -> Value:
 @semantics_of("softplus")
 def bounded_softplus(call: SymbolicCall) -> Value:
     """`softplus_below`; a threshold of 20 or more, above which the function is its argument, is a condition."""
-    x, beta, threshold = (call.finite(v) for v in call.args)
+    x, beta, threshold = call.args
     x = call.operand(x, "a")
     if threshold.dims or not (threshold.entry() - ROUNDED).is_nonnegative:
         return elementwise(call, softplus_below, x, beta, threshold)
@@ -187,7 +187,7 @@ def bounded_softplus(call: SymbolicCall) -> Value:
 
 @semantics_of("clamp_min")
 def at_least(call: SymbolicCall) -> Value:
-    x, low = (call.finite(v) for v in call.args)
+    x, low = call.args
     root, least = x.entry(*x.indices()), low.entry() if not low.dims else None
     if isinstance(least, Rational) and 0 < least <= SMALL:
         line = next((g.output for g in call.lines.groups if name_of(g.output.left) == name_of(root)), None)
@@ -202,7 +202,7 @@ def named_function(call: SymbolicCall) -> Value:
     formula, letter, x = FORMULAS[call.op], NAMED[call.op], call.args[0]
     if call.op == "exp" and x.finite is not None:
         return call.name(Value(x.dims, lambda *i: x.finite(*i) * exp(x.entry(*i))), letter)
-    values = [call.finite(v) for v in call.args]
+    values = call.args
     if call.op == "atan2" and not call.lines.signs.not_zero(S(x.entry(*x.indices()))):
         call.conditions["tie"] = None  # also of constants: the angle of -0.0 is -π where that of 0.0 is π
     if call.op not in ROOTS:
@@ -212,7 +212,7 @@ def named_function(call: SymbolicCall) -> Value:
 
 @semantics_of(*FIRST)
 def gate(call: SymbolicCall) -> Value:
-    x, function = call.operand(call.finite(call.args[0]), "a"), FIRST[call.op]
+    x, function = call.operand(call.args[0], "a"), FIRST[call.op]
     gate = call.lines.name(elementwise(call, function, x), HEADS[function].letter, where=call.where)
     return elementwise(call, lambda a, b: a * b, x, gate)
 
@@ -220,7 +220,7 @@ def gate(call: SymbolicCall) -> Value:
 @semantics_of("gelu_tanh")
 def gelu_tanh(call: SymbolicCall) -> Value:
     x, half, slope, cubic = call.args
-    x = call.operand(call.finite(x), "a")
+    x = call.operand(x, "a")
     h = elementwise(call, lambda x, s, c: sympy.tanh(s * (x + c * x**3)), x, slope, cubic)
     h = call.lines.name(h, "h", where=call.where)
     return elementwise(call, lambda x, h, half: half * x * (1 + h), x, h, half)
@@ -228,8 +228,7 @@ def gelu_tanh(call: SymbolicCall) -> Value:
 
 @semantics_of(*COMPARISONS)
 def compare(call: SymbolicCall) -> Value:
-    a, b = (call.finite(v) for v in call.args)
-    return elementwise(call, COMPARISONS[call.op][_whole(a) and _whole(b)], a, b, dtype="b")
+    return elementwise(call, COMPARISONS[call.op][all(map(_whole, call.args))], *call.args, dtype="b")
 
 
 def _whole(value: Value) -> bool:
@@ -246,7 +245,7 @@ def equal(call: SymbolicCall) -> Value:
         never = number.is_number and number < 1
         formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
     else:
-        a, b = (call.finite(as_number(v)) for v in (a, b))
+        a, b = as_number(a), as_number(b)
         formula = KroneckerDelta if _whole(a) and _whole(b) else lambda x, y: same(x - y)
     if call.op == "ne":
         return elementwise(call, lambda x, y: 1 - formula(x, y), a, b, dtype="b")
@@ -312,7 +311,7 @@ def power_of_length(call: SymbolicCall) -> Value:
     p = p.entry() if isinstance(p, Value) else S(p)
     if not (p - 1).is_positive:
         call.conditions["root"] = None
-    return elementwise(call, lambda x: x**p, call.finite(x))
+    return elementwise(call, lambda x: x**p, x)
 
 
 OP_SEMANTICS |= {"clone": lambda call: call.args[0], "overwrite": lambda call: call.args[1]}
@@ -324,7 +323,7 @@ def cast(call: SymbolicCall) -> Value:
     target = {"b": "b", "i": "n", "u": "n", "f": "f"}[dtype.kind]
     if target == "f" or target == x.dtype or (target == "n" and x.dtype == "b"):
         return Value(x.dims, x.entry, target, x.finite)
-    x = call.finite(x)
+    call.check_finite("")
     if target == "b":
         return elementwise(call, lambda x: 1 - same(x), x, dtype="b")
     return elementwise(call, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, dtype="n")  # towards 0

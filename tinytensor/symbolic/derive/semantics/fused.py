@@ -45,7 +45,7 @@ def softmax(call: SymbolicCall) -> Value:
 
 @semantics_of("log_softmax")
 def log_softmax(call: SymbolicCall) -> Value:
-    source = call.as_name(call.finite(call.args[0]), "S")
+    source = call.as_name(call.args[0], "S")
     array, left, indices = call.lines.left(call.wanted or "y", source)
     before, last = source.entry(*indices), by_dimension(indices, source.dims)[-1]
     right = before - log(total(exp(before), *last))
@@ -63,7 +63,7 @@ def cross_entropy(call: SymbolicCall) -> Value:
     if len(x.dims[-1]) != 1:
         raise call.refuse(f"classes of a dimension of size {factors_text(x.dims[-1])}, which is a product")
     s, ignored = smoothing.entry(), ignored.entry()
-    source = call.as_name(call.finite(x), "S")
+    source = call.as_name(x, "S")
     q, left_q, (*rows, m) = call.lines.left("q", source)
     before, t = source.entry(*rows, m), target.entry(*rows)
     line = Definition(left_q, exp(before) / total(exp(before), m))
@@ -93,7 +93,7 @@ def norm(call: SymbolicCall) -> Value:
     eps = eps.entry()
     if not S(eps).is_positive:
         call.conditions["denominator"] = None
-    source = call.as_name(call.finite(x), "x")
+    source = call.as_name(x, "x")
     z, left_z, indices = call.lines.left("z", source)
     *batch, last = by_dimension(indices, source.dims)
     before, outer = source.entry(*indices), [*chain(*batch)]

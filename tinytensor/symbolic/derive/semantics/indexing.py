@@ -34,7 +34,7 @@ def entries(call: SymbolicCall) -> Value:
         chosen = all_indices[before:after]
         return *all_indices[:before], *[position(*chosen) for position in positions], *all_indices[after:]
 
-    return moved(call.finite(x), (*x.dims[:axis], *dims, *x.dims[axis + len(indices) :]), source)
+    return moved(x, (*x.dims[:axis], *dims, *x.dims[axis + len(indices) :]), source)
 
 
 @semantics_of("gather")
@@ -49,7 +49,7 @@ def gather(call: SymbolicCall) -> Value:
         groups[axis] = (index.entry(*indices),)
         return chain(*groups)
 
-    return moved(call.finite(x), index.dims, source)
+    return moved(x, index.dims, source)
 
 
 @semantics_of("scatter_rows")

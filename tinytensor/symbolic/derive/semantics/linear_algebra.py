@@ -53,7 +53,6 @@ class Operand(NamedTuple):
 
 def operand_of(call: SymbolicCall, value: Value) -> Operand:
     """The matrix that a value is; a formula becomes a line."""
-    value = call.finite(value)
     if len(value.dims) != 2:
         raise call.refuse("a batch of matrices; take one of them, as an argument of its own")
     if any(len(dim) != 1 for dim in value.dims) or value.dims[0] != value.dims[1]:
@@ -87,7 +86,7 @@ def regular_operand(call: SymbolicCall) -> Operand:
 @semantics_of("solve")
 def solve(call: SymbolicCall) -> Value:
     a, b = call.args
-    operand, b = regular_operand(call), call.finite(b)
+    operand = regular_operand(call)
     if len(b.dims) != 2:
         raise call.refuse("a batch of right sides; take one of them")
     inverse = Value(a.dims, operand.inverse_entry)
@@ -137,7 +136,7 @@ def cholesky(call: SymbolicCall) -> Value:
 @semantics_of("pinv")
 def pinv(call: SymbolicCall) -> Value:
     """(Aᵀ A)⁻¹ Aᵀ for independent columns, Aᵀ (A Aᵀ)⁻¹ for independent rows."""
-    a = call.finite(call.args[0])
+    a = call.args[0]
     if len(a.dims) != 2 or any(len(dim) != 1 for dim in a.dims):
         raise call.refuse("expected one matrix, with a name or a number for each size")
     (rows,), (columns,) = a.dims

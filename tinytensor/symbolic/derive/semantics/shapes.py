@@ -106,18 +106,15 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
     """The factors that a slice or a number leaves of a dimension (None: no dimension), and the indices in it."""
     whole = Mul(*dim)
     if not isinstance(key, slice):
-        position = S(key) + (whole if S(key).is_negative else 0)
         if len(dim) == 1:
-            return None, lambda: [position + 1]
-        if not dim or position == 0:
+            return None, lambda: [S(key) + 1]
+        if not dim or key == 0:
             return None, lambda: [S.One] * len(dim)
         raise call.refuse(f"element {key} of a dimension of size {whole} that is a product; give it a dimension")
     start, stop, width = (
         S(default if v is None else v)
         for v, default in zip((key.start, key.stop, key.step), (0, whole, 1), strict=True)
     )
-    start, stop = (v + whole if v.is_negative else v for v in (start, stop))
-    stop = whole if (stop - whole).is_nonnegative else stop
     if width != 1:
         return _every(call, dim, start, stop, width)
     if start == 0 and stop == whole:
@@ -162,7 +159,7 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
 def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
-    x, whole = call.finite(x), Value(dims_of(shape), None)
+    whole = Value(dims_of(shape), None)
     positions = Value(whole.dims, lambda *i: sympy.Tuple(*i))
     part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:
@@ -180,7 +177,7 @@ def unslice(call: SymbolicCall) -> Value:
 def concatenate(call: SymbolicCall) -> Value:
     axis, *xs = call.args
     rank = len(xs[0].dims) + (call.op == "stack")
-    axis, xs = int(axis) % rank, [call.finite(x) for x in xs]
+    axis = int(axis) % rank
     if call.op == "stack":
         xs = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
     xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out

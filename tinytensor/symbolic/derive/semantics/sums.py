@@ -56,14 +56,14 @@ def ask_for_open_rows(call: SymbolicCall, is_open: Expr, row: Sequence[Index], o
 def reduce_sum(call: SymbolicCall) -> Value:
     x, *settings = call.args
     mean = call.op == "reduce_mean"
-    value = _sum(call.finite(x), *settings, mean)
+    value = _sum(x, *settings, mean)
     return call.name(value, "μ" if mean else "s", "anywhere") if value.sizes else value
 
 
 @semantics_of("centred")
 def centred(call: SymbolicCall) -> Value:
     x, dims = call.args
-    mean = _sum(call.finite(x), dims, True, True)
+    mean = _sum(x, dims, True, True)
     if mean.sizes:
         mean = call.lines.name(mean, "μ", where=call.where, inline="anywhere")
     return elementwise(call, lambda x, mean: x - mean, x, mean)
@@ -72,7 +72,7 @@ def centred(call: SymbolicCall) -> Value:
 @semantics_of("reduce_norm")
 def reduce_norm(call: SymbolicCall) -> Value:
     x, dims, keepdim, n = call.args
-    squares = elementwise(call, lambda x: x**2, call.finite(x))
+    squares = elementwise(call, lambda x: x**2, x)
     square = call.name(_sum(squares, dims, keepdim), "s", "anywhere")
     if not call.lines.signs.positive(square.entry(*square.indices())):
         call.conditions["root"] = None
@@ -106,7 +106,7 @@ def reduce_prod(call: SymbolicCall) -> Value:
     x, *settings = call.args
     if not call.lines.signs.positive(x.entry(*x.indices())):
         call.conditions["factor"] = None
-    logarithms = elementwise(call, log, call.finite(x))
+    logarithms = elementwise(call, log, x)
     return call.name(elementwise(call, exp, _sum(logarithms, *settings)), "P")
 
 
@@ -123,7 +123,7 @@ def cumsum(call: SymbolicCall) -> Value:
         mask = upto(end, p) if reverse else upto(p, end)
         return total(mask * x.entry(*indices[:before], p, *indices[before + 1 :]), p)
 
-    return call.name(Value(call.finite(x).dims, entry), "u")
+    return call.name(Value(x.dims, entry), "u")
 
 
 @semantics_of("reduce_logsumexp")
@@ -160,13 +160,13 @@ def product_of(call: SymbolicCall, a: Value, b: Value) -> Value:
 
 @semantics_of("matmul")
 def matmul(call: SymbolicCall) -> Value:
-    return call.name(product_of(call, *[call.operand(call.finite(v), "u") for v in call.args]), "A", "term")
+    return call.name(product_of(call, *[call.operand(v, "u") for v in call.args]), "A", "term")
 
 
 @semantics_of("linear", "linear_relu")
 def linear(call: SymbolicCall) -> Value:
     x, weight, bias = call.args
-    x = call.operand(call.finite(x), "u")
+    x = call.operand(x, "u")
     value = Value((*x.dims[:-1], weight.dims[0]), product_of(call, x, transposed(weight)).entry)
     if isinstance(bias, Value):
         value = elementwise(call, lambda a, b: a + b, value, bias)

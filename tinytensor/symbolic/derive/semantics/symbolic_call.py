@@ -15,8 +15,9 @@ INDEX_OPERATIONS = {"take", "entries", "gather", "scatter_rows", "gather_backwar
 INDEX_OPERATIONS |= {"reshape_view", "expand", "spread", "slice", "cross_entropy_rows", "cross_entropy_mean"}
 # These take whole numbers as indices, or only move them; all others get them as numbers.
 
-TAKES_MASKS = {"exp", "softmax", "reduce_logsumexp", "add", "sub", "mul", "true_divide", "where", "isnan", "isfinite"}
-TAKES_MASKS |= {"cast", "clone", "overwrite", "reshape_view", "permute", "expand", "spread", "slice", "diagonal"}
+TAKES_INFINITIES = {"full", "where", "isnan", "isfinite", "cast", "clone", "overwrite"}
+TAKES_INFINITIES |= {"reshape_view", "permute", "expand", "spread", "slice", "diagonal"}
+TAKES_MASKS = TAKES_INFINITIES | {"exp", "softmax", "reduce_logsumexp", "add", "sub", "mul", "true_divide"}
 TAKES_MASKS |= {"reduce_amax", "reduce_amin", "reduce_max", "reduce_min"}  # which say what to do instead
 # These keep where a value is -inf, or ask; all others make formulas of entries, in which it would be lost.
 
@@ -68,18 +69,17 @@ class SymbolicCall:
             return self.lines.name(value, letter, where=self.where)
         return value
 
-    def refuse_masks(self) -> None:
-        """Refuse what is -inf in places, unless the operation takes it."""
-        masked = [a for a in self.args if isinstance(a, Value) and a.finite is not None]
-        if masked and self.op not in TAKES_MASKS:
-            self.finite(masked[0])
-
-    def finite(self, value: Value) -> Value:
-        if value.finite is not None:
-            raise self.refuse("an input is -inf in places, and only softmax, exp and the like take that; mask later")
-        if value.entry(*value.indices()) in (S.Infinity, S.NegativeInfinity):
-            raise self.refuse("an input is infinite, which is no number: masked_fill() or where() makes a mask of -inf")
-        return value
+    def check_finite(self, op: str) -> None:
+        """Refuse what is infinite, also in places, unless an operation takes it."""
+        for value in [a for a in self.args if isinstance(a, Value)]:
+            if value.finite is not None and op not in TAKES_MASKS:
+                raise self.refuse(
+                    "an input is -inf in places, and only softmax, exp and the like take that; mask later"
+                )
+            if op not in TAKES_INFINITIES and value.entry(*value.indices()) in INFINITE:
+                raise self.refuse(
+                    "an input is infinite, which is no number: masked_fill() or where() makes a mask of -inf"
+                )
 
     def as_name(self, value: Value, otherwise: str) -> Value:
         """The value as the entries of a name; it becomes a line if it is a formula."""
@@ -111,6 +111,7 @@ def as_index(value: Value) -> Value:
     return Value(value.dims, lambda *i: value.entry(*i) + 1, "i") if value.dtype == "n" else value
 
 
+INFINITE = S.Infinity, S.NegativeInfinity
 WHOLE = {"n", "b"}  # kinds of numbers that are whole
 
 
