@@ -47,12 +47,12 @@ def every_third(x):
 
 
 def off_the_tape_alone(compute):
-    """A result that is off the tape, at values beyond those that are tried."""
+    """A result that is off the tape."""
 
     def f(x, **arguments):
         with tt.no_grad():
             y = compute(x, **arguments)
-        return (x * x).sum() + (y * (y > 20000)).sum()
+        return (x * x).sum() + (y * (y > 20)).sum()
 
     return f
 
@@ -133,10 +133,10 @@ FAULTS = {
         ["(x - y).clamp(-1, 2) / N", "(x - y) / N", "(y - x).clamp(-1, 1) / N", "(x - y).sign() / N"],
         ["(x - y).clamp(-1, 1) / N", "-(y - x).clamp(-1, 1) / N"]),
     "entries off the tape": (off_the_tape_alone(lambda x, t: x[t]), {"x": ND, "t": Index(N, "N")},
-        ["2 * x + ((x[t] > 20000).unsqueeze(1) * one_hot(t, N).unsqueeze(2)).sum(0)",
-         "2 * x + one_hot(t, N).sum(0).unsqueeze(1) * (x > 20000)"], ["2 * x"]),
-    "an angle off the tape": (off_the_tape_alone(lambda x: tt.atan2(x, 0 * x + 2) * (x > 20000) * 1e5), X,
-        ["2 * x + (x > 20000) * 2e5 / (x * x + 4)"], ["2 * x"]),
+        ["2 * x + ((x[t] > 20).unsqueeze(1) * one_hot(t, N).unsqueeze(2)).sum(0)",
+         "2 * x + one_hot(t, N).sum(0).unsqueeze(1) * (x > 20)"], ["2 * x"]),
+    "an angle off the tape": (off_the_tape_alone(lambda x: tt.atan2(x, 0 * x + 2) * (x > 20) * 1e5), X,
+        ["2 * x + (x > 20) * 2e5 / (x * x + 4)"], ["2 * x"]),
     "a triangle": (lambda x: x.tril(-2).sum(), {"x": ND},
         ["ones(N, D).tril(-1)", "ones(N, D).tril()"], ["ones(N, D).tril(-2)"]),
 }  # fmt: skip

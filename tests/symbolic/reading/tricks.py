@@ -512,8 +512,8 @@ class Changing(Quiet):
 
 
 class Another(Quiet):
-    def __exit__(self, kind, *_):
-        if kind is not None:
+    def __exit__(self, error, *_):
+        if error is not None:
             raise IndexError
 
 
