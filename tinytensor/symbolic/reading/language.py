@@ -253,7 +253,7 @@ def used_of(module: types.ModuleType, names: Collection[str]) -> list:
     return [*(p for n, p in held.items() if n not in inner), *(p for m in inner.values() for p in used_of(m, names))]
 
 
-CREATING = {"__new__", "__new_member__", "__reduce_ex__"}  # of Enum's classes
+CREATING = {"__new__", "__new_member__", "__reduce_ex__", "__replace__"}  # of the classes of Enum and dataclasses
 BOXES = list, tuple, set, frozenset, deque, bytearray
 ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None)}
 FIXED = {  # types of objects that never change

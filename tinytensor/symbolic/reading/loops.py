@@ -642,7 +642,7 @@ class Comprehension(Steps):
     def __init__(self, items: SymbolicItems, frame, node: ast.GeneratorExp | ast.ListComp):
         super().__init__(items)
         self.generator = isinstance(node, ast.GeneratorExp)
-        names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
+        names = _names([node.elt], ast.Load) & {*frame.f_locals} - _names([node], ast.Store)
         self.names = {name: frame.f_locals[name] for name in names}
         inner = any(isinstance(n, ast.NamedExpr | ast.Await | ast.Yield) for n in ast.walk(node.elt))
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
