@@ -14,6 +14,7 @@ some 0.2 microseconds a launch in eager mode, and no time in a replay, whose lau
 
 import ast
 from collections.abc import Callable
+from textwrap import indent
 
 import numpy as np
 
@@ -78,8 +79,8 @@ def shape_test(parameters: tuple[str, ...], statement: str, scope: dict) -> Call
                 dims_of_array.append(f"{name}_{i}")
                 conditions.append(f"{name}_{i} in ({d.replace(' | ', ', ')},)")
         lines.append(f"    {', '.join(dims_of_array)}, = {name}.shape\n")
-    head = f"def fits({', '.join([*parameters, '*', 'dense=dense'])}):\n"
-    text = f"{head}{''.join(lines)}    return {' and '.join(conditions) or True}\n"
-    made: dict[str, Callable] = {"dense": dense}
+    text = f"def fits({', '.join(parameters)}):\n{''.join(lines)}    return {' and '.join(conditions) or True}\n"
+    text = f"def closure(dense):\n{indent(text, '    ')}    return fits\n"  # its globals are the kernel's own
+    made: dict[str, Callable] = {}
     exec(compile(text, scope.get("__file__", __file__), "exec"), scope, made)
-    return made["fits"]
+    return made["closure"](dense)
