@@ -160,14 +160,19 @@ def _names(code: types.CodeType, module: dict, local: dict, reading, inside: Col
             yield f"uses {name}, which may tell a size from a number"
         if i.opname in LOADED:
             value = held = loaded(i, module, local)
-            called = name in TYPES and "NULL" in i.argrepr  # at once, and by its name
-            hashes = value is hash and code.co_name == "__hash__"
-            if not (hashes or allowed(value, names)) or (is_asking(value) and not called):
+            if asks_by_name(i, value, code, names):
                 yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, names)
             if i.opname != "LOAD_DEREF" or name not in inside:
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
+
+
+def asks_by_name(i: dis.Instruction, value, code: types.CodeType, names: Collection[str]) -> bool:
+    """May a loaded object tell a size from a number, unless it is called at once, by its name?"""
+    called = i.argval in TYPES and "NULL" in i.argrepr
+    hashes = value is hash and code.co_name == "__hash__"
+    return not (hashes or allowed(value, names)) or (is_asking(value) and not called)
 
 
 def _changes(code: types.CodeType, local: dict) -> Iterator[str]:
@@ -459,6 +464,13 @@ def plain_name(value) -> str:
         return ""
 
 
+def is_listed(value, name: str) -> bool:
+    """Is it one of Python's builtins of the list, or an object that holds a code of its own?"""
+    itself = isinstance(value, type) or getattr(value, "__self__", None) is builtins  # and not str.format
+    holds_code = isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod | property)
+    return holds_code or (name in BUILTINS and itself)
+
+
 def is_public(value) -> bool:
     """Is it a plain value, the user's own, or of the builtins and modules of the lists?"""
     if isinstance(value, PLAIN) or any(value is part for part in OF_TEXTS):
@@ -469,9 +481,7 @@ def is_public(value) -> bool:
         return True
     home, name = home_of(value), plain_name(value)
     if home == "builtins":
-        itself = isinstance(value, type) or getattr(value, "__self__", None) is builtins  # and not str.format
-        named = name in BUILTINS and itself
-        return named or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod | property)
+        return is_listed(value, name)
     ours = isinstance(value, type | types.FunctionType) and value.__module__.startswith("tinytensor.symbolic.reading")
     stands_in = ours and any(value is held for module in (builtins, math) for held in vars(module).values())
     if value is state or (ours and not stands_in):  # len(), math.sqrt() ... of a reading stand in
