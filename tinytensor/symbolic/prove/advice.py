@@ -14,6 +14,7 @@ from types import FrameType
 
 import numpy as np
 
+from tinytensor.autograd.func.pytree import leaves
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
@@ -97,7 +98,7 @@ OFF_TAPE = "it was taken off the tape; leave detach(), .data and no_grad() out o
 
 def results_of(fn: Callable, args: list) -> list[Tensor]:
     """The tensors that a function returns and that its inputs have a gradient of; ValueError if there is none."""
-    returned = [*_values_in(fn(*args))]
+    returned = leaves(fn(*args))
     results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
     unseen = [y for y in returned if not isinstance(y, SEEN)]
     if results and not unseen:
@@ -109,17 +110,6 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
         f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
         f"tensor that is computed from an input with a gradient. What to do: {advice}"
     )
-
-
-def _values_in(returned) -> Iterator:
-    """What a function returns, out of tuples, lists and dicts."""
-    if isinstance(returned, dict):
-        returned = [*returned.values()]
-    if isinstance(returned, tuple | list):
-        for value in returned:
-            yield from _values_in(value)
-    else:
-        yield returned
 
 
 def _advice(y) -> str:

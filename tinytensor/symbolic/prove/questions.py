@@ -112,7 +112,7 @@ class Questions:
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
         if users:
-            if is_first_call(self.read_with, frame, lambda x: isinstance(x, COMPUTED)):
+            if is_first_call(self.read_with, frame, _is_computed):
                 self.read(frame)
             self.look_for_arrays(frame)
             frame.f_trace_lines = False
@@ -173,7 +173,7 @@ class Questions:
     def read(self, frame: types.FrameType) -> None:
         """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
         code, names = frame.f_code, {*frame.f_code.co_names}
-        held = {n: x for n, x in frame.f_locals.items() if not isinstance(x, COMPUTED)}
+        held = {n: x for n, x in frame.f_locals.items() if not _is_computed(x)}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
         for name in names & (PRIVATE | REFLECTION) | {n for n in names - known if n.startswith("__")}:
@@ -221,6 +221,10 @@ class Questions:
                 self.note(f"asks for {i.argval} of exact numbers", where)
             if isinstance(i.argval, types.CodeType):
                 self.read_array_code(frame, i.argval)
+
+
+def _is_computed(x) -> bool:
+    return isinstance(x, COMPUTED)
 
 
 def _is_exact_array(x) -> bool:
