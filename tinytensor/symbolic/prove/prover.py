@@ -298,7 +298,7 @@ def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, se
     bits, clock = BITS, Progress(_name(fn), limit, progress)
     while True:  # a formula may be too large for a prime of so many bits
         result = _prove_in_field(fn, run, inputs, sample, clock, seed, bits)
-        if result.verdict != "undecided" or not BOUND < result.error < math.inf:
+        if not result.is_too_large:
             return result
         bits += math.ceil(result.error - BOUND) + 8
 
@@ -307,7 +307,7 @@ def _prove_in_field(fn, run, inputs: tuple, sample: str, clock: Progress, seed: 
     with Field(seed, bits) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
         clock.begin(0.0)
         result = prove_by_sampling(_name(fn), subject, field, clock)
-        if result.verdict == "refuted" or (result.held_constant and not result):
+        if result.verdict == "refuted" or (result.held_constant and not result) or result.is_too_large:
             return result
         gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in subject.leaves.items()}
         exact_run = Run([*result.results], [*map(distinct, result.results)], gradients)

@@ -74,6 +74,11 @@ class Sampled(Result):
         return any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions)
 
     @property
+    def is_too_large(self) -> bool:
+        """Would a larger prime decide more?"""
+        return self.verdict == "undecided" and BOUND < self.error < math.inf
+
+    @property
     def figures(self) -> list[str]:
         """The prime, the degree, the probability and the assumptions, in sentences."""
         return [
