@@ -23,9 +23,9 @@ forward_mode.py  derivatives forward through lines, as lines
 second.py      Hessians, Jacobians and their products with a direction
 second_samples.py  the same in numbers: double backward and finite differences
 orders.py      `derive`, `jvp`, `hvp`, `gauss_newton`: which derivatives are meant
+code_lines.py  the lines of a program in NumPy, and its loops
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand, in numbers and as formulas in the names of the function
-recurrent_source.py      the lines of a program in NumPy, and its loops
 recurrences_by_hand.py   the recurrences of a gradient by hand as those of the function
 """

@@ -16,7 +16,7 @@ from sympy import Expr, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.recurrent_source import ArrayAtStep, CodeLine, CodeLoop, SymbolAtStep
+from tinytensor.symbolic.derive.code_lines import ArrayAtStep, CodeLine, CodeLoop, SymbolAtStep
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
