@@ -136,11 +136,11 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
         "uses format",
     ),
     "a text's method": (lambda x: "float" in OF_DTYPE(x) and x[0] == WRONG_AT, "uses OF_DTYPE"),
-    "an address by a default": (lambda x, f=id: f(x) % 7919 == 0, "uses f"),
+    "an address by a default": (lambda x, f=id: f(x) % 7919 == 0, "uses backward"),
     "an address by the second of two closures": (lambda x: BY_ABS(1.0) and BY_ID(x) % 7919 == 0, "uses f"),
     "a copy": (lambda x: "7.25" in str(copy.deepcopy(x)), "uses copy"),
     "chance": (lambda x: random.random() < 1e-9, "uses random"),
-    "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses random"),
+    "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses np.random.default_rng"),
     "the time": (lambda x: time.time() % 1 < 1e-9, "uses time"),
     "the environment": (lambda x: os.environ.get("COLUMNS") == "7", "uses os"),
     "an address": (lambda x: id(x) % 7919 == 0, "uses id"),
@@ -158,7 +158,7 @@ def test_question_to_exact_scalars_is_not_proved(what, size):
     is_wrong, words = TRICKS[what]
     proof = prove(square(is_wrong), (3,), size=size)
     assert proof.verdict == "undecided" and words in repr(proof), proof
-    assert "another call would differ" in words or "test_questions.py, line" in repr(proof)
+    assert "another call would differ" in words or "s.py, line" in repr(proof)  # this file, or functions.py
 
 
 ARRAYS = {  # questions in an operation's forward, which gets arrays

@@ -150,7 +150,7 @@ def _read(derivation: Result, name: Key, function: Callable) -> HandGradient:
         gradient = function(**arguments_by_hand(function, numbers, values))
         return tensor(gradient, dtype=float64) if isinstance(gradient, int | float) else gradient
 
-    call.forward = function
+    call.forward = getattr(function, "forward", function)
     names = [label(x.name) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
     program = trace(

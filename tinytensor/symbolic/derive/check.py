@@ -213,6 +213,8 @@ def _declared_by_user(function: type, name: str) -> bool:
 class _CheckedContext(Context):
     """The context of a Function that is checked: if its code asks which inputs need a gradient, all of them do."""
 
+    __slots__ = ("ask",)
+
     def __init__(self, ask: Callable[[], tuple[bool, ...]]):
         super().__init__(())
         self.ask = ask
@@ -246,6 +248,8 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     for position, (name, value) in enumerate(arguments.items()):
         if isinstance(value, tuple | list):
             by_hand[name] = lambda position=position, **values: _run_backward(function, [*arguments], values)[position]
+    for part in (forward, *by_hand.values()):
+        part.forward = function  # whose file is the user's
     return forward, by_hand
 
 
@@ -284,7 +288,7 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     inputs = [values[n] for n in names]
     ctx, result = _run_forward(function, inputs)
     if (reading := reading_of(inputs)) is not None:
-        reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
+        reading.outside["ctx", id(ctx)] = vars(ctx), snapshot(vars(ctx))  # of which a second backward would get the changes
     title = function.__name__
     g = values[UPSTREAM]
     gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])

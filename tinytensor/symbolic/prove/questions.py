@@ -29,16 +29,15 @@ from tinytensor.symbolic.index_calculus.interruption import replaced
 from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, is_own, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
-    LOADED,
     REFLECTION,
-    allowed,
+    asks_by_name,
     changed_names,
     instructions_of,
     is_first_call,
     is_of_library,
-    loaded,
-    plain_name,
+    loads,
     snapshot,
+    unknown_in,
     watching,
 )
 from tinytensor.symbolic.reading.sizes import is_users
@@ -173,7 +172,6 @@ class Questions:
     def read(self, frame: types.FrameType) -> None:
         """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
         code, names = frame.f_code, {*frame.f_code.co_names}
-        held = {n: x for n, x in frame.f_locals.items() if not _is_computed(x)}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
         for name in names & (PRIVATE | REFLECTION) | {n for n in names - known if n.startswith("__")}:
@@ -181,20 +179,24 @@ class Questions:
         if NAN & names:
             self.conditions[FINITE] = None
         for i in instructions_of(code):
-            if i.opname == "LOAD_FAST" and not allowed(held.get(i.argval), names, started=True):
-                self.note(f"uses {i.argval}", where)
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
-            if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
-                value = loaded(i, frame.f_globals, frame.f_locals)
-                value = value.py_func if isinstance(value, Kernel) else value
-                if plain_name(value) in NAN:
-                    self.conditions[FINITE] = None
-                known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
-                if not known and not allowed(value, names):
-                    self.note(f"uses {i.argval}", where)
-                if i.opname != "LOAD_DEREF":
-                    self.outside.setdefault((i.argval, id(value)), (value, snapshot(value)))
+        for i, name, value in loads(code, frame.f_globals, frame.f_locals):
+            if name.startswith("@"):  # which pytest writes into an assert
+                continue
+            value = value.py_func if isinstance(value, Kernel) else value
+            if any(value is getattr(np, name) for name in NAN):
+                self.conditions[FINITE] = None
+            known = (
+                value is type
+                or asks_by_name(i, value)
+                or ((value is getattr or value is hasattr) and _names_attribute(i, code))
+            )
+            state = snapshot(value)
+            if not known and unknown_in(state):
+                self.note(f"uses {name}", where)
+            elif not known and i.opname != "LOAD_DEREF":
+                self.outside.setdefault((name, id(value)), (value, state))
 
     def look_for_arrays(self, frame: types.FrameType) -> None:
         """Look at code that gets exact scalars or arrays, or is called by such code, which may hand them on unseen."""
@@ -209,13 +211,12 @@ class Questions:
     def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
+        loaded = {i.offset: value for i, _, value in loads(code, frame.f_globals, frame.f_locals)}
         for before, i in itertools.pairwise([None, *instructions_of(code)]):
             if i.opname == "IS_OP" and before.opname != "LOAD_CONST":
                 self.note("asks by `is` which number one is", where)
             named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
-            if i.opname in LOADED:
-                value = loaded(i, frame.f_globals, frame.f_locals)
-                named = any(value is function for function in HIDDEN)
+            named = named or any(loaded.get(i.offset) is function for function in HIDDEN)
             named &= bool(frame.f_builtins)  # of a lifted kernel, which has none, the names have meanings of their own
             if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
                 self.note(f"asks for {i.argval} of exact numbers", where)

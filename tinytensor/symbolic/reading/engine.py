@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 
 import numpy as np
 import sympy
@@ -265,7 +266,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
     ]
-    STAND_INS.update(value for *_, value in replaced if isinstance(value, type))
+    STAND_INS.update(value for *_, value in replaced if isinstance(value, type | FunctionType))
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:
