@@ -3,42 +3,27 @@
 Each is refused with its line, or read under a condition that is true, or read rightly (test_reading.py).
 """
 
-import abc
 import collections
-import copy
-import ctypes
 import dataclasses
-import enum
 import functools
 import itertools
 import math
 import operator
-import pickle
-import statistics
 import threading
-import time
 import types
-import typing
-import weakref
-from collections import ChainMap
-from fractions import Fraction
 
 import numpy as np
-import sympy
 
 import tinytensor as tt
 from tests.symbolic.programs import functions_of, with_backward
 from tinytensor import nn
-from tinytensor.core.dispatch import state
 from tinytensor.core.op import op
 from tinytensor.nn import functional as F
-from tinytensor.symbolic.reading import sizes
-from tinytensor.symbolic.reading.sizes import SymInt
 
 N = lambda x: x.shape[0]  # noqa: E731
 s = lambda x: (x * x).sum()  # noqa: E731
 if_ = lambda condition, x: s(x) * (2.0 if condition else 1.0)  # noqa: E731
-counter, memo, tests, limit = [0], {}, [id], 20
+counter, limit = [0], 20
 buffer, ones = tt.zeros(3, dtype=tt.float64), iter([1.0] * 500)
 read_at = eval("lambda x: (x * x).sum() * (1 + (type(x.shape[0]) is int))")
 norm = nn.BatchNorm1d(3).double()
@@ -86,23 +71,6 @@ def changed_part(part):
         return s(y)
 
     return f
-
-
-def left_by(manager):
-    def f(x):
-        with manager():
-            return s(x) * [2.0][N(x) >= 150]
-        return s(x)
-
-    return f
-
-
-@functools.singledispatch
-def weight(h):
-    return 1.0
-
-
-weight.register(float, lambda h: 2.0)
 
 
 def stacked(row, change):
@@ -203,17 +171,6 @@ def total(items):
     return n
 
 
-class Every(type):
-    rows: list = []
-
-    def __instancecheck__(cls, x):
-        return True
-
-
-class Everything(metaclass=Every):
-    __match_args__ = ("expr",)
-
-
 class Hidden(list):
     def __iter__(self):
         return iter(())
@@ -234,38 +191,6 @@ def function():
 
 
 function.rows = []
-
-
-@functools.lru_cache
-def cell():
-    return []
-
-
-class Slots:
-    __slots__ = ("count",)
-
-    def __init__(self, count=0):
-        self.count = count
-
-
-slots = Slots()
-
-
-class Quiet:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return True
-
-
-class Lambda(Quiet):
-    __exit__ = lambda *error: True  # noqa: E731
-
-
-@functools.lru_cache
-def cached(n):
-    return 2.0 * n
 
 
 @op
@@ -297,41 +222,6 @@ class Growing(nn.Module):
         return s(x) * len(self.rows) * (1 + self.count)
 
 
-class Dropped:
-    """Its errors are dropped by Python."""
-
-    def __init__(self, n, rows):
-        self.n, self.rows = n, rows
-
-    def __len__(self):
-        add(self.rows, [1.0] * (int.bit_length(self.n) > 8))
-        return 0
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-class Deleted(Dropped):
-    __del__ = Dropped.__len__
-
-
-def dropped(box):
-    def f(x):
-        rows = [1.0]
-        list(box(N(x), rows))
-        return s(x) * sum(rows)
-
-    return f
-
-
-class Forged:
-    """Its state is not that of a class of the engine."""
-
-    __module__ = "tinytensor.core.tensor"
-    box = Config()
-    f = staticmethod(id)
-
-
 IS_LARGE = "type(n) is int and int.bit_length(n) > 8"
 created: list[object] = []
 
@@ -342,22 +232,6 @@ def compiled(body, module=__name__, file="<string>", header="def __eq__(self, n)
     exec(compile(f"{header}\n  {body}", file, "exec"), made)
     of_text = type("OfText", (), {"__eq__": made["__eq__"], "number": 200})()
     return lambda x: if_(of_text == N(x), x)
-
-
-class Answering:
-    """Its property ends by an AttributeError, which an `expr` would not raise, and another answer is given."""
-
-    def __init__(self, n):
-        self.n = n
-
-    @property
-    def weight(self):
-        return 1.0 * len([self.n.expr])
-
-    def __getattr__(self, name):
-        if name == "weight":
-            return 3.0 if self.n > 250 else 1.0
-        raise AttributeError(name)
 
 
 def answering_inside(x):
@@ -375,15 +249,7 @@ class Sized:
 
 
 sized = Sized(150)
-guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
-gone = weakref.proxy(set())
-described = np.dtype("f8", metadata={"rows": []})
 square.rows = []
-
-
-@typing.runtime_checkable
-class Inside(typing.Protocol):
-    expr: int
 
 
 class Defaults:
@@ -391,15 +257,10 @@ class Defaults:
         return len(add(calls, [1.0]))
 
 
-defaults, settings = Defaults(), types.ModuleType("settings")
-identity = type("Identity", (), {"__call__": staticmethod(id)})()
-own_list, Rows = type("OwnList", (list,), {"f": id})(), type("Rows", (collections.deque,), {})
-Level, Twenty = enum.Enum("Level", {"A": 2.0}), enum.IntEnum("Twenty", {"A": 20})
-OfGone, Slice = type("OfGone", (), {"owner": gone, "number": 2.0}), type("Slice", (Quiet,), {"__exit__": slice})
+defaults = Defaults()
 Clamped = with_backward(lambda ctx, x: x.clamp(max=6), lambda ctx, g: g)
-settings.rows, builtins_by_name, builtins_in_array = [], ChainMap({"f": id}), np.array([id, None], dtype="O")
 library = types.ModuleType("library")
-library.W, library.math, library.box = np.array([1.0, 2.0]), math, np.array(id, dtype="O")
+library.W, library.math, library.__getattr__ = np.array([1.0, 2.0]), math, lambda name: id
 
 
 def appending():
@@ -411,12 +272,7 @@ def whole_numbers(x, number):
     return (tt.arange(N(x)) + number).double()
 
 
-class Whole(metaclass=abc.ABCMeta):  # noqa: B024
-    """A class of which whole numbers are said to be."""
-
-
-Whole.register(int)
-documented, of_text, asking, is_of = "{0.__doc__}".format, lambda: None, [isinstance], isinstance
+asking, is_of = [isinstance], isinstance
 
 
 def later_part(x, first=300):
@@ -454,78 +310,12 @@ def by_default(x):
     return asked_in_a_step(x, lambda h, asks=isinstance: asks(h, float))
 
 
-def with_attribute(value, f=id):
-    """The value, with a function as its attribute, which the user's code may call by its name."""
-    value.f = f
-    return value
-
-
-own_module, own_tensor = with_attribute(nn.Module()), with_attribute(tt.zeros(3))
-own_function, own_layer = with_attribute(lambda: None), nn.Linear(2, 2)
-with_attribute(own_layer.weight)
-own_number, own_error = type("Number", (int,), {"f": id})(3), type("Failure", (Exception,), {"f": id})
-OfItems = type("OfItems", (tuple,), {"types": property(functools.partial(map, type))})
-formatting, each_type = str.format, np.frompyfunc(functools.partial(map, type), 1, 1)
 switching, grids, asked_tensor = np.zeros(6), np.zeros((2, 3)), tt.zeros(3)
 points = tt.arange(3, dtype=tt.float64)
-turning, lists, quiet = collections.OrderedDict.fromkeys(range(400), 1.0), ([[0.0]], [[0.0]]), np.seterr
-settings.config, settings_held = Config(), types.SimpleNamespace(module=settings)
-settings.config.rows = []
-counted_float = type("CountedFloat", (np.float64,), {})(2.0)
-counted_float.rows = []
+lists = [[0.0]], [[0.0]]
 other_builtins = {"__name__": __name__, "__builtins__": {"abs": id}}
 exec("def identity_of(n): return abs(n)", other_builtins)
 identity_of = other_builtins["identity_of"]
-
-
-def returned_holder():
-    return identity_held
-
-
-identity_held = type("Holder", (), {"f": id})()
-
-
-class Entered:
-    def __enter__(self):
-        pass
-
-
-class Prepared(type):
-    @classmethod
-    def __prepare__(cls, *_):
-        return {"__exit__": slice}
-
-
-class Truth:
-    """Another truth value whenever it is asked."""
-
-    def __init__(self):
-        self.answers = iter([False, True])
-
-    def __bool__(self):
-        return next(self.answers)
-
-
-class Changing(Quiet):
-    def __exit__(self, *error):
-        return Truth()
-
-
-class Another(Quiet):
-    def __exit__(self, error, *_):
-        if error is not None:
-            raise IndexError
-
-
-class Ended:
-    """An error of a size becomes the end of a loop."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __getitem__(self, n):
-        with Another():
-            return int.bit_length(self.n)
 
 
 class QuietCoroutine:
@@ -574,45 +364,6 @@ class Tagged:
 class Held:
     """Programs that call what a name's object holds, or a function returns."""
 
-    def of_a_module(x):
-        return if_(own_module.f(N(x)) == own_module.f(20), x)
-
-    def of_a_parameter(x):
-        return if_(own_layer.weight.f(N(x)) == own_layer.weight.f(20), x)
-
-    def of_a_tensor(x):
-        return if_(own_tensor.f(N(x)) == own_tensor.f(20), x)
-
-    def of_a_function(x):
-        return if_(own_function.f(N(x)) == own_function.f(20), x)
-
-    def of_a_number(x):
-        return if_(own_number.f(N(x)) == own_number.f(20), x)
-
-    def of_an_error(x):
-        return if_(own_error.f(N(x)) == own_error.f(20), x)
-
-    def of_a_returned_object(x):
-        return if_(returned_holder().f(N(x)) == returned_holder().f(20), x)
-
-    def of_an_object_that_is_sent(x):
-        def asks():
-            holder = yield
-            yield holder.f(N(x)) == holder.f(20)
-
-        asking = asks()
-        next(asking)
-        return if_(asking.send(identity_held), x)
-
-    def of_a_property(x):
-        return if_([*OfItems((N(x),)).types] == [*OfItems((20,)).types], x)
-
-    def of_a_text(x):
-        return if_(len(formatting("{.__doc__}", N(x))) > 300, x)
-
-    def of_an_array_function(x):
-        return if_([*each_type(Dropped(20, [N(x)]))] == [*each_type(Dropped(20, [20]))], x)
-
     def of_other_builtins(x):
         return if_(identity_of(N(x)) == identity_of(20), x)
 
@@ -626,17 +377,8 @@ class Held:
 
         return if_(Answer.same, x)
 
-    def of_a_type_that_is_registered(x):
-        weigh = functools.singledispatch(lambda n: 1.0)
-        weigh.register(float, lambda n: 3.0)
-        return s(x) * weigh(2 ** N(x))
-
     def of_self(x):
         return if_(gradient_is_wanted(x), x)
-
-    def of_another_self(x):
-        self = x
-        return if_(self._requires_grad, x)
 
     def of_a_size(x):
         return if_(np.ndim(Shaped(N(x))) == 2, x)
@@ -645,39 +387,9 @@ class Held:
 class Ends:
     """Programs in which an error of a size ends no call."""
 
-    def by_prepared_names(x):
-        class Manager(Entered, metaclass=Prepared):
-            pass
-
-        with Manager():
-            return s(x) * int.bit_length(N(x))
-        return s(x)
-
-    def by_a_truth_value(x):
-        with Changing():
-            return s(x) * int.bit_length(N(x))
-        return s(x)
-
-    def by_another_error(x):
-        for n in Ended(N(x)):
-            return s(x) * n
-        return s(x)
-
     def in_a_coroutine(x):
         rows = []
         list(run_coroutine(N(x), rows))
-        return s(x) * len(rows)
-
-    def in_a_hint(x):
-        rows = []
-
-        class Hinted:
-            __length_hint__ = functools.partial(operator.countOf, map(rows.append, map(int.bit_length, [N(x)])), 0)
-
-            def __iter__(self):
-                return iter(())
-
-        list(Hinted())
         return s(x) * len(rows)
 
 
@@ -696,29 +408,10 @@ class Kept:
         asked_tensor.requires_grad_(not asked_tensor.requires_grad)
         return if_(asked_tensor.requires_grad, x)
 
-    def order(x):
-        turning.move_to_end(next(iter(turning)))
-        return if_(next(iter(turning)) > 200, x)
-
     def two_names(x):
         a, b = lists
         a[0], b[0] = b[0], a[0]
         return s(x)
-
-    def in_a_module_of_an_object(x):
-        settings_held.module.config.rows.append(1.0)
-        return if_(len(settings_held.module.config.rows) > 150, x)
-
-    def of_a_number(x):
-        counted_float.rows.append(1.0)
-        return if_(len(counted_float.rows) > 150, x)
-
-    def setting_by_another_name(x):
-        return if_(quiet(divide="ignore")["divide"] == "ignore", x)
-
-    def registered(x):
-        Whole.register(str)
-        return if_(isinstance("", Whole), x)
 
     def removed_name(x):
         global limit
@@ -765,15 +458,6 @@ class Questions:
     def of_a_default(x, equal=int.__eq__):
         return if_(equal(20, N(x)) is True, x)
 
-    def kept_in_slots(x):
-        slots.__init__(slots.count + 1)
-        return if_(slots.count > 150, x)
-
-    def quietly(x):
-        with Quiet():
-            return 2 * s(x) * (N(x) + "a")
-        return s(x)
-
     def changed_by_a_tensor(x):
         y = x * 1
         row = y[tt.tensor(0)]
@@ -789,12 +473,6 @@ class Questions:
     def matched_by_name(x):
         match N(x):
             case int(expr=_):
-                return s(x)
-        return if_(N(x) > 150, x)
-
-    def matched_by_position(x):
-        match N(x):
-            case Everything(_):
                 return s(x)
         return if_(N(x) > 150, x)
 
@@ -906,12 +584,6 @@ class Loops:
                     h = 2 * x[t]
                 case _:
                     h = h + x[t]
-        return h
-
-    def dispatched(x):
-        h = 0.0
-        for t in range(len(x)):
-            h = h + x[t] * weight(h)
         return h
 
     def key_of_a_dict(x):
@@ -1133,7 +805,7 @@ class Loops:
         h, acts, config = zero(), {"tanh": tt.tanh}, Config(3)
         half, points = functools.partial(operator.mul, 0.5), np.array([1.0, 2.0])
         for t in range(len(x)):
-            h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Config(3).n * Level.A.value * Half(t).factor
+            h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Config(3).n * Half(t).factor
         return h
 
     def a_list_afterwards(x):
@@ -1208,7 +880,6 @@ TRICKS = {
     "N in {20, 40}": lambda x: if_(N(x) in {20, 40}, x),
     "N in (20, 40)": lambda x: if_(N(x) in (20, 40), x),
     "list[N]": lambda x: s(x) * [1.0, 2.0][N(x)],
-    "lru_cache by N": lambda x: s(x) * cached(N(x)),
     "x.shape == (20,)": lambda x: if_(x.shape == (20,), x),
     "N == 20": lambda x: if_(N(x) == 20, x),
     "np.int64(20) == N": lambda x: if_(np.int64(20) == N(x), x),
@@ -1218,8 +889,6 @@ TRICKS = {
     "N.bit_length()": lambda x: if_(N(x).bit_length() > 8, x),
     "N.real": lambda x: if_(N(x).real == 20, x),
     "N.numerator": lambda x: if_(N(x).numerator == 20, x),
-    "Fraction(N, 2)": lambda x: if_(Fraction(N(x), 2) > 10, x),
-    "statistics.mean": lambda x: if_(statistics.mean([N(x), 2]) > 10, x),
     "x.stride(0)": lambda x: if_(x.unsqueeze(0).stride(0) == 20, x),
     "x.__len__()": lambda x: if_(x.__len__() == 20, x),
     "np.shape(x)": lambda x: if_(np.shape(x)[0] == 20, x),
@@ -1231,8 +900,6 @@ TRICKS = {
     "math.isqrt(N)": lambda x: if_(math.isqrt(N(x)) == 6, x),
     "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
     "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
-    "operator.index(N)": lambda x: if_(operator.index(N(x)) == 20, x),
-    "type(N) is int": lambda x: if_(type(N(x)) is int, x),
     "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
     "N & 64": lambda x: if_(N(x) & 64, x),
     "N >> 8": lambda x: if_(N(x) >> 8, x),
@@ -1288,10 +955,7 @@ TRICKS = {
     "y[0] = 1": clamped(lambda y: y.__setitem__(0, 1.0)),
     "zeros += x": lambda x: tt.zeros(3).add_(x[:3]),
     "y.numpy()": clamped(lambda y: y.detach().numpy().clip(max=1000, out=y.detach().numpy())),
-    "ctypes": clamped(lambda y: ctypes.c_double.from_address(y.data_ptr())),
-    "deepcopy": lambda x: if_(copy.deepcopy(x).max().item() > 1000, x),
     "x.max().item()": lambda x: if_(x.max().item() > 1000, x),
-    "pickle": lambda x: if_(len(pickle.dumps(x)) > 1000, x),
     "repr": lambda x: if_(len(repr(x)) > 1000, x),
     "bool(x.any())": lambda x: if_((x > 1000).any(), x),
     "x[x > 0].shape": lambda x: if_(x[x > 0].shape[0] > 3, x),
@@ -1304,10 +968,7 @@ TRICKS = {
     "grad mode": lambda x: if_(tt.is_grad_enabled(), x),
     "own op named square": lambda x: square(x).sum(),
     "own Function": lambda x: Clamped.apply(x).sum(),
-    "time": lambda x: if_(time.time() > 3, x),
     "a module's counter": Counting(),
-    "an error in __del__": dropped(Deleted),
-    "an error in __len__": dropped(Dropped),
     "a text as __eq__": compiled("try: return int.bit_length(n) > 8\n  except TypeError: return False"),
     "a text that asks for types": compiled(f"return {IS_LARGE}"),
     "a text with the name of a library": compiled(f"return {IS_LARGE}", "collections"),
@@ -1316,17 +977,9 @@ TRICKS = {
     "a text with tinytensor's file": compiled(f"return {IS_LARGE}", tt.ops.shape.__name__, tt.ops.shape.__file__),
     "a text that counts": compiled("created.append(n); return len(created) > 900"),
     "a text with `is`": compiled("return n is self.number"),
-    "an AttributeError of a property": lambda x: s(x) * Answering(N(x)).weight,
     "a __getattr__ inside": answering_inside,
     "dataclasses of sizes": lambda x: if_(Sized(N(x)) > sized, x),
-    "isinstance of a protocol": lambda x: s(x) if isinstance(N(x), Inside) else if_(N(x) > 250, x),
-    "typing.SupportsComplex": lambda x: s(x) if isinstance(N(x), typing.SupportsComplex) else if_(N(x) > 250, x),
-    "a class of another module": lambda x: if_(Forged.f(N(x)) == Forged.f(20), x),
     "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
-    "a dtype's metadata": lambda x: s(x) * len(add(described.metadata["rows"], [1.0])),
-    "an object that holds a lock": lambda x: s(x) * guarded.number,
-    "a weak proxy of nothing": lambda x: if_(gone is None, x),
-    "a weak proxy of nothing, in a class": lambda x: s(x) * OfGone.number,
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
     "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
     "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),
@@ -1337,13 +990,8 @@ TRICKS = {
     "arange of float32 % 2": lambda x: (tt.arange(2**24 - 220, N(x) + 2**24 - 220, dtype=tt.float32) % 2 * x).sum(),
     "(N + 2**53).double() % 2": lambda x: s(x) * (tt.tensor(N(x) + 2**53 - 220).double() % 2),
     "N is limit": lambda x: if_(N(x) is limit, x),
-    "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
-    "id in a list": lambda x: if_(tests[0](N(x)) == tests[0](20), x),
-    "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
     "a text that was compiled": read_at,
-    "N == an IntEnum": lambda x: if_(N(x) == Twenty.A, x),
     "np.int64(2**55) * N > 0": lambda x: if_(np.int64(2**55) * N(x) > 0, x),
-    "(np.int64(1) <= N) is True": lambda x: later(x, (np.int64(1) <= N(x)) is True, first=2100),
     "(N >= np.float64(1)) + (N >= np.float64(1))": lambda x: (
         s(x) * ((N(x) >= np.float64(1)) + (N(x) >= np.float64(1)))),
     "isinstance(np.int64(2) * N, int)": lambda x: later(x, isinstance(np.int64(2) * N(x), int), first=2100),
@@ -1369,7 +1017,6 @@ TRICKS = {
     "a buffer of the user's": lambda x: (buffer.add_(x[:1].detach()), s(x) * buffer.sum())[1],
     "a buffer of a module": lambda x: s(norm(x[:, None].expand(N(x), 3))),
     "grad() inside": lambda x: s(tt.autograd.grad(s(x), x)[0]),
-    "loop: a deque": held(lambda: collections.deque([1.0, 2.0]), lambda w: w.rotate(1), lambda w: w[0]),
     "loop: an array": held(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: float(w[0])),
     "loop: a tensor in a tuple": held(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
     "loop: t % 150": looped(lambda h, x, t: h + x[t] * (t % 150)),
@@ -1432,12 +1079,8 @@ TRICKS = {
     "sum() with a start": lambda x: sum((x[t] ** 2 for t in range(N(x))), 1.0),
     "loop: partial(iadd, rows)": counting(
         lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])),
-    "loop: lru_cache": counting(lambda: cell, lambda f: add(f(), [1.0]), lambda f: len(f())),
     "loop: an attribute of a function": counting(lambda: function, lambda f: add(f.rows, [1.0]), lambda f: len(f.rows)),
-    "loop: an attribute of a metaclass": counting(
-        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)),
     "loop: a list that hides": counting(Hidden, lambda rows: add(rows, [1.0]), len),
-    "loop: own deque": counting(Rows, lambda rows: add(rows, [1.0]), len),
     "loop: an array of objects": counting(
         lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])),
     "loop: a dataclass in an array": counting(
@@ -1450,38 +1093,21 @@ TRICKS = {
     "loop: rows += [1.0] in a helper": counting(list, more, len),
     "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
     "loop: __init__() of a dataclass": counting(Config, lambda config: config.__init__(config.n + 1), lambda c: c.n),
-    "loop: settings of NumPy": counting(lambda: None, lambda _: np.setbufsize(np.getbufsize() + 16), lambda _: 200),
-    "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
     "defaults of __call__": lambda x: if_(defaults() > 150, x),
-    "id as __call__": lambda x: if_(identity(N(x)) == identity(20), x),
-    "id in a ChainMap": lambda x: if_(builtins_by_name["f"](N(x)) == builtins_by_name["f"](20), x),
+    "what a module makes up": lambda x: if_(library.f(N(x)) == library.f(20), x),
+    "the numbers of objects": lambda x: if_(
+        np.array([N(x)], dtype="O").tobytes() == np.array([20], dtype="O").tobytes(), x),
     "arrays and modules of a module": lambda x: s(x) * float(library.W[1]) * library.math.pi,
-    "id in an array of no dimension": lambda x: if_(library.box[()](N(x)) == library.box[()](20), x),
-    "id in a list of one's own": lambda x: if_(own_list.f(N(x)) == own_list.f(20), x),
-    "id in an array": lambda x: if_(builtins_in_array[0](N(x)) == builtins_in_array[0](20), x),
-    "loop: a module of one's own": counting(lambda: settings, lambda m: add(m.rows, [1.0]), lambda m: len(m.rows)),
     "loop: no_grad()(rows.append)": counting(appending, lambda both: both[1](1.0), lambda both: len(both[0])),
     "arange + 2**53": lambda x: ((whole_numbers(x, 2**53 - 280) == whole_numbers(x, 2**53 - 281)) * x).sum(),
     "two functions of one code": lambda x: if_(by_abs(N(x)) and by_id(N(x)) == by_id(20), x),
-    "isinstance(N, SymInt)": lambda x: s(x) if isinstance(N(x), SymInt) else if_(N(x) > 150, x),
-    "a module of symbolic": lambda x: s(x) if isinstance(N(x), sizes.SymInt) else if_(N(x) > 150, x),
-    "state.reading": lambda x: s(x) if state.reading else if_(N(x) > 150, x),
-    "__exit__ is a lambda": left_by(Lambda),
-    "__exit__ is a class": left_by(Slice),
     "__doc__": lambda x: if_(len(N(x).__doc__) > 300, x),
     "__name__": lambda x: if_(len.__name__ == "len", x),
     "an attribute in a text": lambda x: if_(len(str.format("{.__doc__}", N(x))) > 300, x),
-    "a text's method": lambda x: if_(len(documented(N(x))) > 300, x),
-    "typing.overload": lambda x: if_(typing.overload(of_text) and len(typing.get_overloads(of_text)) > 150, x),
-    "sys of SymPy": lambda x: if_(sympy.utilities.misc.sys.getsizeof(N(x)) > 32, x),
-    "isinstance of an own class of abc": lambda x: if_(isinstance(2 ** N(x), Whole), x),
-    "isinstance of a zip": lambda x: if_(isinstance(zip(x, x), collections.abc.Iterator), x),
     "isinstance(range(N), range)": lambda x: later(x, isinstance(range(N(x)), range)),
     "isinstance(range(0, 2 * N, N), list)": lambda x: later(x, isinstance(range(0, 2 * N(x), N(x)), list)),
     "range(0, 2 * N, N) == [0, N]": lambda x: later(x, range(0, 2 * N(x), N(x)) == [0, N(x)]),
-    "Counter() of items": items_read(
-        lambda rows: if_(len(collections.Counter([rows[0], rows[0]])) == 1, tt.stack(rows))),
     "the dtype of (-1)**N": lambda x: later(x, (tt.arange(3) * (-1) ** N(x)).dtype == tt.float64),
     "full(3, (-1)**N)": lambda x: later(x, tt.full((3,), (-1) ** N(x)).dtype == tt.float64),
     "tensor((-1)**N)": lambda x: later(x, tt.tensor((-1) ** N(x)).dtype == tt.float64),

@@ -288,7 +288,10 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     inputs = [values[n] for n in names]
     ctx, result = _run_forward(function, inputs)
     if (reading := reading_of(inputs)) is not None:
-        reading.outside["ctx", id(ctx)] = vars(ctx), snapshot(vars(ctx))  # of which a second backward would get the changes
+        reading.outside["ctx", id(ctx)] = (
+            vars(ctx),
+            snapshot(vars(ctx)),
+        )
     title = function.__name__
     g = values[UPSTREAM]
     gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])

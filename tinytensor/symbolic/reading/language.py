@@ -72,7 +72,10 @@ ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), ty
 FUNCTIONS = type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.shape)
 BASES = {object, tuple}  # of plain classes and their objects
 OF_NAMEDTUPLE = type(vars(collections.namedtuple("Pair", "a b"))["a"])
-METHODS = {"_make", "_replace", "_asdict", "__getnewargs__"}  # of a namedtuple, in Python's collections
+METHODS = {  # functions of Python's that hold the user's
+    "collections": {"_make", "_replace", "_asdict", "__getnewargs__"},  # of a namedtuple
+    "contextlib": {"inner"},  # @tt.no_grad()
+}
 
 
 def check_code(code: types.CodeType, module: dict, local: dict, reading, inside: Collection[str]) -> None:
@@ -301,21 +304,19 @@ def is_for_users(module: str) -> bool:
 
 
 def is_readable(function: types.FunctionType) -> bool:
-    """Is it the user's, which is looked at when it runs, or tinytensor's, or a method of a namedtuple?"""
+    """Is it the user's, which is looked at when it runs, or tinytensor's, or one of METHODS?"""
     code, module = function.__code__, function.__globals__
-    return (
-        is_for_users(module.get("__name__"))
-        or is_users(code, module)
-        or (module is vars(collections) and code.co_name in METHODS)
-    )
+    name = str(module.get("__name__"))
+    of_library = code.co_name in METHODS.get(name, ()) and module is vars(sys.modules[name])
+    return of_library or is_for_users(name) or is_users(code, module)
 
 
 def is_plain(cls: type) -> bool:
     """Is it a class of the user's, of which each method is called by a line, and whose objects have no slots?"""
-    home = str(vars(cls).get("__module__")).partition(".")[0]
-    return (
-        type(cls) is type and home != "tinytensor" and UNSEEN.isdisjoint(vars(cls)) and not vars(cls).get("__slots__")
-    )
+    held = vars(cls)
+    ours = str(held.get("__module__")).partition(".")[0] == "tinytensor" or is_listed(cls)
+    stored = type(held.get("__dict__")) in (type(None), types.GetSetDescriptorType) and not held.get("__slots__")
+    return type(cls) is type and bool(cls.__flags__ & HEAP) and not ours and stored and UNSEEN.isdisjoint(held)
 
 
 def parts_of_class(cls: type) -> list:
