@@ -62,19 +62,21 @@ INNER |= {*dir(SymInt), *dir(SymFloat)} - {*dir(int), *dir(float)}
 UNSEEN = {"__del__", "__getattr__", "__getattribute__", "__class__"}  # methods that no line calls, and those after
 UNSEEN |= {"__exit__", "__len__", "__length_hint__"}  # which Python drops an error
 DUNDERS = {"__init__", "__post_init__", "__len__", "__call__", "__matmul__", "__setitem__", "__class__"}
-OF_CLASS = {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__repr__", "__orig_bases__"}
+OF_CLASS = {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__orig_bases__"}
 OF_CLASS |= {"__annotations__", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__match_args__"}
 OF_CLASS |= {"__dataclass_fields__", "__dataclass_params__", "__annotations_cache__", "__replace__"}
 INNER |= {"tobytes", "tofile", "data", "ctypes"}  # of an array of objects, these say which objects they are
 MISSING = iter(())  # what a module does not have, but may make up
-FILES = "load loadtxt genfromtxt fromfile memmap fromregex save savez savetxt savez_compressed"  # of NumPy
+STATE = re.compile("set|get|load|save|genfrom|from(file|regex)|memmap|.*seed")  # functions of settings and files
 ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
 FUNCTIONS = type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.shape)
 BASES = {object, tuple}  # of plain classes and their objects
 OF_NAMEDTUPLE = type(vars(collections.namedtuple("Pair", "a b"))["a"])
 METHODS = {  # functions of Python's that hold the user's
-    "collections": {"_make", "_replace", "_asdict", "__getnewargs__"},  # of a namedtuple
+    "collections": {"_make", "_replace", "_asdict", "__getnewargs__", "__repr__"},  # of a namedtuple
     "contextlib": {"inner"},  # @tt.no_grad()
+    "dataclasses": {"wrapper"},  # __repr__() of a dataclass; from Python 3.13 on, that of reprlib
+    "reprlib": {"wrapper"},
 }
 
 
@@ -228,7 +230,7 @@ HOLDING = {  # what objects of these types hold, and nothing else
     staticmethod: lambda x: [x.__func__],
     classmethod: lambda x: [x.__func__],
     property: lambda x: [x.fget, x.fset, x.fdel],
-    functools.partial: lambda x: [x.func, x.args, x.keywords],
+    functools.partial: lambda x: [x.func, x.args, x.keywords, vars(x)],
     types.FunctionType: lambda x: [
         *(x.__defaults__ or ()),
         *(x.__kwdefaults__ or {}).values(),
@@ -250,7 +252,8 @@ def contents(value) -> tuple[object, list] | None:
     if cls is np.ndarray:
         return None if value.dtype.hasobject else (array_numbers(value), [])
     if is_constant(value) or is_listed(value):
-        return None, []
+        variables = getattr(value, "__dict__", {}).items()  # to which code may have added
+        return None, [part for name, part in variables if type(part) in (list, dict, set) and not name.startswith("_")]
     if cls is types.BuiltinMethodType and (value.__name__ in REFLECTION or type(value.__self__) is types.ModuleType):
         return None
     if cls is types.FunctionType and not is_readable(value):
@@ -283,18 +286,17 @@ def is_listed(value) -> bool:
         return True
     if type(value) not in FUNCTIONS:  # of a class with a metaclass, the user's code says what it is
         return False
-    owner = getattr(value, "__self__", None)
-    static = isinstance(owner, types.ModuleType) and owner.__name__ in LIBRARY  # a name that no code changes
-    static = static or (isinstance(value, type) and not value.__flags__ & HEAP)
-    module = str(owner.__name__ if static and owner else getattr(value, "__module__", "numpy"))
-    name = value.__name__
+    name, module = value.__name__, str(getattr(value, "__module__", "numpy"))
+    static = isinstance(value, type) and not value.__flags__ & HEAP  # whose names no code changes
+    if isinstance(value, types.BuiltinFunctionType) and getattr(value.__self__, "__name__", "") in LIBRARY:
+        static, module = isinstance(value.__self__, types.ModuleType), value.__self__.__name__
     if is_for_users(module):
-        return any(vars(m).get(name) is value for m in (sys.modules.get(module), tinytensor) if m)
+        same = any(vars(m).get(name) is value for m in (sys.modules.get(module), tinytensor) if m)
+        return same and not STATE.match(name)
     if module not in LIBRARY or not (static or vars(sys.modules[module]).get(name) is value):
         return False
     is_error = isinstance(value, type) and issubclass(value, BaseException)
-    has_state = name.startswith(("set", "get")) or name in FILES.split()
-    return is_error or (name in LIBRARY[module] if LIBRARY[module] else not has_state)
+    return is_error or (name in LIBRARY[module] if LIBRARY[module] else not STATE.match(name))
 
 
 def is_for_users(module: str) -> bool:
@@ -308,7 +310,8 @@ def is_readable(function: types.FunctionType) -> bool:
     code, module = function.__code__, function.__globals__
     name = str(module.get("__name__"))
     of_library = code.co_name in METHODS.get(name, ()) and module is vars(sys.modules[name])
-    return of_library or is_for_users(name) or is_users(code, module)
+    ours = is_for_users(name) and not STATE.match(code.co_name)
+    return of_library or ours or is_users(code, module)
 
 
 def is_plain(cls: type) -> bool:
