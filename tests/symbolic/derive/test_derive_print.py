@@ -8,6 +8,7 @@ from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import larger, relu, same, sigmoid, theta, upto
+from tinytensor.symbolic.index_calculus.matrices import Matrices
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, name_tex, tex, text
 from tinytensor.utils.display.latex import mathml
 
@@ -66,6 +67,13 @@ def test_factors_stand_in_the_order_of_names():
 def test_adjoint_of_a_scalar_is_a_derivative():
     assert text(d(a) * s[n], (a,)) == "s_n ∂𝓛/∂a"
     assert tex(d(a), (a,)) == r"\frac{\partial\mathcal{L}}{\partial a}"
+
+
+def test_matrix_forms_are_those_of_the_whole_line():
+    part, table = Index("p", N - 1), Array("t2", (N,), values=D)
+    assert Matrices().form(s[n], total(X[n, j] ** Rational(3, 2), j)).text == "X^∘(3/2) 𝟏"
+    assert Matrices().form(X[n, j], -delta(j, table[n])).text == "-onehot(t2)"
+    assert Matrices().form(Array("Y", (N - 1, D))[part, j], -delta(j, table[part])) is None  # t2 has one entry more
 
 
 def test_spelled_greek_letters_are_typeset_as_letters():
