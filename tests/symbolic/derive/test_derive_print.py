@@ -91,6 +91,11 @@ def test_spelled_greek_letters_are_typeset_as_letters():
     assert name_tex("phi2") == r"\varphi^{(2)}" and name_tex("Lambda") == r"\Lambda"
 
 
+def test_a_name_with_an_underscore_is_typeset_whole():
+    block = derive(lambda my_w: my_w.exp().sum(), order=2, my_w=("D",)).matrix()[-1]
+    assert r"{\partial \mathrm{my\_w}\,\partial \mathrm{my\_w}^{\top}}" in block.latex()
+
+
 def test_notebook_shows_formulas_in_both_notations():
     shown = derived("cross entropy")._repr_html_()
     assert shown.count("<math") == 6 + 5  # of the lines, and of those that have a matrix form

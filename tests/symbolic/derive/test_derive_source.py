@@ -82,6 +82,13 @@ def test_an_index_and_a_fraction_have_a_number_for_each_entry():
         np.testing.assert_allclose(d.evaluate(x=np.ones(n))["x"], np.arange(n) + 1.1)
 
 
+def test_powers_of_whole_numbers_are_floats():
+    for p, right in ((9, lambda n: n**9.0), (-9, lambda n: n**-9.0)):
+        d = derive(lambda x, p=p: (x * (tt.arange(len(x), dtype=tt.float64) + 1) ** p).sum(), x=("N",))
+        assert d
+        np.testing.assert_allclose(d.evaluate(x=np.ones(300))["x"], right(np.arange(1, 301)))
+
+
 def test_share_of_another_sum_is_no_softmax():
     N = Size("N_of_shares", "n i")
     n, i, x, y = formulas.Index("n", N), formulas.Index("i", N), Array("x", (N,)), Array("X", (N, N))

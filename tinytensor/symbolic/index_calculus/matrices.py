@@ -167,8 +167,8 @@ class Matrices:
             root = Operation("√{}", "{}", "np.sqrt({})", ATOM, (ATOM,))(inside)
             return replace(root, tex=rf"\sqrt{{{inside.tex}}}")
         circle, circle_tex = ("∘", r"\circ ") if inside.axes else ("", "")
-        raised = power if power.is_Integer else f"({power})"
-        texts = f"{{}}^{circle}{raised}", f"{{{{}}}}^{{{circle_tex}{power}}}", f"{{}}**({power})"
+        raised = power if power.is_Integer else f"({text(power)})"
+        texts = f"{{}}^{circle}{raised}", f"{{{{}}}}^{{{circle_tex}{tex(power)}}}", f"{{}}**({power})"
         return Operation(*texts, ATOM, (ATOM,))(inside)
 
     def delta(self, expr: KroneckerDelta) -> Matrix:

@@ -211,6 +211,8 @@ class NumPyPrinter:
         below = self.align(inside, whole).at(ATOM)
         if base.is_Integer and not power.is_number:
             below = f"({float(base)})" if base < 0 else f"{float(base)}"  # NumPy refuses negative powers of ints
+        elif inside.axes and base.is_integer and power != 2:  # which may also be too large for them
+            below = f"(1.0 * {below})"
         return Piece(f"{below}**{self.align(above, whole).at(ATOM)}", whole, POWER)
 
     def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
