@@ -8,6 +8,7 @@ from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import larger, relu, same, sigmoid, theta, upto
+from tinytensor.symbolic.index_calculus.matrices import Matrices
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, name_tex, tex, text
 from tinytensor.utils.display.latex import mathml
 
@@ -68,6 +69,13 @@ def test_adjoint_of_a_scalar_is_a_derivative():
     assert tex(d(a), (a,)) == r"\frac{\partial\mathcal{L}}{\partial a}"
 
 
+def test_matrix_forms_are_those_of_the_whole_line():
+    part, table = Index("p", N - 1), Array("t2", (N,), values=D)
+    assert Matrices().form(s[n], total(X[n, j] ** Rational(3, 2), j)).text == "X^∘(3/2) 𝟏"
+    assert Matrices().form(X[n, j], -delta(j, table[n])).text == "-onehot(t2)"
+    assert Matrices().form(Array("Y", (N - 1, D))[part, j], -delta(j, table[part])) is None  # t2 has one entry more
+
+
 def test_spelled_greek_letters_are_typeset_as_letters():
     def centred(x, gamma, mute, lambda_):
         mu = x.mean(-1, keepdim=True)
@@ -81,6 +89,11 @@ def test_spelled_greek_letters_are_typeset_as_letters():
     gradients = "".join(line.latex() for line in derivation.matrix())
     assert r"\mu" in gradients and "mathrm{mu}" not in gradients
     assert name_tex("phi2") == r"\varphi^{(2)}" and name_tex("Lambda") == r"\Lambda"
+
+
+def test_a_name_with_an_underscore_is_typeset_whole():
+    block = derive(lambda my_w: my_w.exp().sum(), order=2, my_w=("D",)).matrix()[-1]
+    assert r"{\partial \mathrm{my\_w}\,\partial \mathrm{my\_w}^{\top}}" in block.latex()
 
 
 def test_notebook_shows_formulas_in_both_notations():

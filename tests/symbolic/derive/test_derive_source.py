@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from sympy import exp
 
 import tinytensor as tt
 from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
 from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic.index_calculus import formulas
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, total
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
 
 ODD = (3, 2, 5, 4, 7, 6)
 
@@ -69,6 +73,28 @@ def test_large_scores_do_not_overflow():
     inputs = arrays(derived("cross entropy"), ODD) | {"W": np.full((2, 5), 1e4)}
     result = derived("cross entropy").evaluate(**inputs)
     assert all(np.isfinite(x).all() for x in result.values())
+
+
+def test_an_index_and_a_fraction_have_a_number_for_each_entry():
+    """np.arange(1.1, N + 1.1) would have 16 entries for N = 15."""
+    d = derive(lambda x: (x * (tt.arange(len(x)) + 1.1)).sum(), x=("N",))
+    for n in (1, 15, 255):
+        np.testing.assert_allclose(d.evaluate(x=np.ones(n))["x"], np.arange(n) + 1.1)
+
+
+def test_powers_of_whole_numbers_are_floats():
+    for p, right in ((9, lambda n: n**9.0), (-9, lambda n: n**-9.0)):
+        d = derive(lambda x, p=p: (x * (tt.arange(len(x), dtype=tt.float64) + 1) ** p).sum(), x=("N",))
+        assert d
+        np.testing.assert_allclose(d.evaluate(x=np.ones(300))["x"], right(np.arange(1, 301)))
+
+
+def test_share_of_another_sum_is_no_softmax():
+    N = Size("N_of_shares", "n i")
+    n, i, x, y = formulas.Index("n", N), formulas.Index("i", N), Array("x", (N,)), Array("X", (N, N))
+    for above, below in ((exp(x[n] * x[n]), exp(x[i] * x[n])), (exp(y[n, n]), exp(y[n, i]))):
+        assert "softmax" not in NumPyPrinter().whole(above / total(below, i), (n,))
+    assert "softmax" in NumPyPrinter().whole(exp(x[n]) / total(exp(x[i]), i), (n,))
 
 
 def test_size_that_no_shape_gives_is_an_argument():

@@ -284,7 +284,7 @@ MISTAKES = {  # in which file, for which text, what stands there
     "cells beyond the last": ("vanishing", "left[0] > 0\n            and ", "left[0] <= 0 or "),
     "a narrow cell": ("vanishing", "if inside[0] < inside[1] and", "if inside[0] < inside[1] - 1 and"),
     "a corner on the other side": ("vanishing", "corner = -number / slope", "corner = number / slope"),
-    "a corner of another sum": ("vanishing", "number, Add(*[term / number for term in sum_.args])", "number, sum_"),
+    "a corner of another sum": ("vanishing", "(-slope, -inner) if inner.could", "(slope, -inner) if inner.could"),
     "a step at 0": ("vanishing", "S.One if known.positive(x) else", "S.One if known.not_negative(x) else"),
     "a step below 0": ("vanishing", "known.not_negative(-x) else theta", "known.not_negative(x) else theta"),
     "all numbers differ": ("vanishing", "S.Zero if known.not_zero(x) else same(x)", "S.Zero"),

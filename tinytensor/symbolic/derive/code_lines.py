@@ -71,12 +71,12 @@ class CodeLoop:
         """The code of what `parts` gives."""
         lines = []
         for x in (*firsts, *(x for x in steps if x.name not in self.arrays)):
-            shape = ", ".join(printer.number(S(n)).text for n in x.name.sizes)
+            shape = ", ".join(printer.piece(S(n)).text for n in x.name.sizes)
             lines.append(f"{printer.name(x.name)} = np.empty(({shape}{',' * (len(x.name.sizes) == 1)}))")
         for x in firsts:
-            first = printer.number(x.left.indices[0] - 1).text
+            first = printer.piece(x.left.indices[0] - 1).text
             lines.append(f"{printer.name(x.name)}[{first}] = {printer.whole(x.right, x.left.indices[1:])}")
-        numbers = f"range({printer.number(self.count).text})"
+        numbers = f"range({printer.piece(self.count).text})"
         lines.append(f"for {self.step.name} in {f'reversed({numbers})' if self.down else numbers}:")
         return [*lines, *("    " + self._line(x, printer) for x in steps)]
 
@@ -98,7 +98,7 @@ class CodeLoop:
         """An entry at one step; that of a table of indices counts from 0 in code."""
         step = SymbolAtStep(self.step.name, integer=True, positive=True)
         numbers = [(S(i).xreplace({self.step: step + 1}) - 1).expand() for i in entry.indices]
-        key = [printer.number(n).text if n.has(step) else ":" for n in numbers]
+        key = [printer.piece(n).text if n.has(step) else ":" for n in numbers]
         while key[-1] == ":":
             key.pop()
         code, values = f"{printer.name(entry.base)}[{', '.join(key)}]", entry.base.values

@@ -75,7 +75,7 @@ def _decisive(op: str, numbers: tuple) -> list[tuple[str, Callable]]:
     numbers: the arguments that are numbers, None for each other one.
     """
     names = [Symbol(f"a{n}", real=True) if x is None else S(Fraction(x)) for n, x in enumerate(numbers)]
-    needed = [(key, NumPyPrinter(name=str).number(term).text) for key, term in requirements(FORMULAS[op](*names))]
+    needed = [(key, NumPyPrinter(name=str).piece(term).text) for key, term in requirements(FORMULAS[op](*names))]
     arguments = ", ".join(f"a{n}" for n in range(len(numbers)))
     return [(key, eval(f"lambda {arguments}: {text}", {"np": np})) for key, text in needed]
 

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order
+from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order, opened
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
 
@@ -119,7 +119,7 @@ def sum_product(product: Expr, bound: list[Index]) -> Expr:
     return canonical(close(*contract(product, bound)))
 
 
-def opened(sum_: Sum) -> tuple[Expr, list[Index]]:
+def _opened(sum_: Sum) -> tuple[Expr, list[Index]]:
     """The summand and its indices, which no sum inside can have; equal sums have the same ones."""
     taken, change = sum_.atoms(Index), {}
     for index in (limit[0] for limit in sum_.limits):
@@ -139,7 +139,7 @@ def canonical(expr: Expr) -> Expr:
     if not expr.has(Sum):
         return expr
     if isinstance(expr, Sum):
-        inner, bound = opened(expr)
+        inner, bound = _opened(expr)
         return close(*contract(canonical(inner), bound))  # whose sums get numbers that the new index does not have
     return expr.func(*[canonical(a) for a in expr.args])
 
@@ -153,7 +153,7 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta | OfMatrix):
         return expr
     if isinstance(expr, Sum):
-        before, bound = opened(expr)
+        before, bound = _opened(expr)
         inner = change(before)
         return expr if inner == before else canonical(Sum(inner, *[(i, 1, i.size) for i in bound]))
     return expr.func(*[change(a) for a in expr.args])
@@ -211,16 +211,14 @@ def _by_deltas(expr: Add) -> Expr:
 
 
 def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) -> Expr:
-    """Products of factors that have a name become that name, and e Y becomes 1 - Y where Y = 1 / (1 + e).
+    """Products of factors that have a name become that name.
 
     The result of the function stands for no product: its gradient is written in what it was made from.
     """
     for line in lines:
         right = line.right
         factors = [f for f in Mul.make_args(right) if not f.is_number]
-        if isinstance(right, Pow) and right.exp == -1 and right.base.is_Add and len(right.base.args) == 2:
-            expr = use(expr, line, _share)
-        elif len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
+        if len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
             expr = use(expr, line, by_name)
     return expr
 
@@ -239,10 +237,9 @@ def use(expr: Expr, line: Definition, rule: Callable) -> Expr:
             return walk(new)
         for part in expr.args:
             if isinstance(part, Sum):
-                bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in part.limits}
-                whole = Mul(part.function.xreplace(bound), *[a for a in expr.args if a != part])
-                if (new := rule(whole, line, keys)) is not None:
-                    return walk(sum_product(new, list(bound.values())))
+                inside, bound = opened(part)
+                if (new := rule(Mul(inside, *[a for a in expr.args if a != part]), line, keys)) is not None:
+                    return walk(sum_product(new, bound))
         return expr
 
     return walk(expr)
@@ -276,17 +273,6 @@ def by_name(product: Expr, line: Definition, keys) -> Expr | None:
         wanted = [(b, e) for b, e in powers_of(named).items() if not b.is_number]
         if all(e.is_number and (powers.get(b, S.Zero) / e).is_positive and abs(powers[b]) >= abs(e) for b, e in wanted):
             return product / named * left / number
-    return None
-
-
-def _share(product: Expr, line: Definition, keys) -> Expr | None:
-    """The product with 1 - a Y in the place of b Y, for Y = 1/(a + b)."""
-    powers = product.as_powers_dict()
-    for left, right in _matches(product, line, [*keys, line.left]):
-        for first, second in (right.base.args, right.base.args[::-1]):
-            needed = [b for b in [left, *second.as_powers_dict()] if not b.is_number]
-            if names_in(second) and all(powers.get(b, S.Zero).is_positive for b in needed):
-                return product / left / second * (1 - first * left)
     return None
 
 

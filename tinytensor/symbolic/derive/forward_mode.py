@@ -14,21 +14,21 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
 
-from tinytensor.symbolic.derive.factors import by_name, canonical, cost, factor, occurrences, powers_of, rebuild, use
+from tinytensor.symbolic.derive.factors import by_name, canonical, cost, occurrences, use
 from tinytensor.symbolic.derive.values import entry_like
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
-    Size,
     close,
     contract,
     derivative,
     fits,
     fresh,
     normal,
+    opened,
     total,
     with_equal_indices,
 )
@@ -150,9 +150,8 @@ def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
             return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
     for factor_ in Mul.make_args(product):
         if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
-            inner = {limit[0]: limit[0].fresh() for limit in factor_.limits}
-            whole = Mul(product / factor_, factor_.function.xreplace(inner))
-            return close_terms(whole, [*bound, *inner.values()])
+            inside, inner = opened(factor_)
+            return close_terms(Mul(product / factor_, inside), [*bound, *inner])
     return canonical(close(product, bound))
 
 
@@ -169,8 +168,8 @@ def _deltas_of(term: Expr, bound: Sequence[Index]) -> bool:
 def contracted(expr: Expr) -> Expr:
     """The expression with each delta of a bound index used."""
     if isinstance(expr, Sum):
-        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
-        return close_terms(contracted(expr.function.xreplace(bound)), list(bound.values()))
+        inside, bound = opened(expr)
+        return close_terms(contracted(inside), bound)
     if isinstance(expr, Add | Mul):
         return expr.func(*[contracted(a) for a in expr.args])
     return canonical(expr)
@@ -219,50 +218,15 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequ
 
     def short(expr: Expr) -> Expr:
         for _ in range(3):
-            before, expr = expr, _common_exponential(simplify(named(expr)))
+            before, expr = expr, simplify(named(expr))
             if expr == before:
                 break
         return expr
 
     for start in dict.fromkeys((expr, contracted(expr))):
-        first = short(start)
-        yield first
-        yield _partly_factored(first)
+        yield short(start)
         yield short(with_first_indices(named(start), by))
 
 
 def _is_quotient(right: Expr) -> bool:
     return any(isinstance(f, Pow) and f.exp == -1 and f.base.has(Sum) for f in Mul.make_args(right))
-
-
-def _common_exponential(expr: Expr) -> Expr:
-    """exp(a) in front of terms that have exp(a) or exp(a + b)."""
-    if not isinstance(expr, Add) or expr.has(Sum):
-        return expr
-    forms = [expr]
-    exponentials = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
-    if all(exponentials):
-        factors = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
-        exponents = [Add(*[f.args[0] for f in term]) for term in exponentials]
-        for e in sorted(expr.atoms(exp), key=str):
-            inside = [front * exp(power - e.args[0]) for front, power in zip(factors, exponents, strict=True)]
-            forms.append(e * Add(*inside))
-    return min(forms, key=cost)
-
-
-def _partly_factored(expr: Expr) -> Expr:
-    """Factors in front that some terms of a sum have, where this is shorter: a b + a c + d is a (b + c) + d."""
-    expr = rebuild(expr, _partly_factored)
-    while isinstance(expr, Add) and len(expr.args) > 2:
-        powers = {term: powers_of(term) for term in expr.args}
-        bases = {b for term in powers.values() for b in term if not b.is_number and not isinstance(b, Size)}
-        forms = [expr]
-        for base in sorted(bases, key=str):
-            with_base = [term for term in expr.args if base in powers[term]]
-            if 1 < len(with_base) < len(expr.args):
-                forms.append(Add(factor(Add(*with_base)), *[term for term in expr.args if term not in with_base]))
-        best = min(forms, key=lambda form: (cost(form), str(form)))
-        if cost(best) >= cost(expr):
-            break
-        expr = best
-    return expr

@@ -19,8 +19,8 @@ from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
-from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
-from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.index_calculus.matrices import DIAGONAL, Matrices, Matrix
+from tinytensor.symbolic.index_calculus.notation import array_tex, equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
 
@@ -107,8 +107,9 @@ class Block(Formula):
     @property
     def left_in_matrices(self) -> tuple[str, str]:
         """The left side in matrix notation, as text and as LaTeX: ∂²𝓛/∂w∂wᵀ."""
-        of, by = (str(getattr(name_of(e), "text", e)) for e in (self.of, self.by))
-        of_tex, by_tex = (tex(e, self.names).partition("_")[0] for e in (self.of, self.by))
+        names = [name_of(e) for e in (self.of, self.by)]
+        of, by = (str(getattr(name, "text", name)) for name in names)
+        of_tex, by_tex = (array_tex(n) if isinstance(n, Array) else tex(n, self.names) for n in names)
         turned = ("ᵀ", r"^{\top}") if "²" in self.pattern[0] else ("", "")
         return self.pattern[0].format(of, by + turned[0]), self.pattern[1].format(of_tex, by_tex + turned[1])
 
@@ -129,15 +130,14 @@ class BlockMatrices(Matrices):
         if not free(entry):
             return self.scale_by(self.delta(deltas[0], rows, columns), entry)
         vector = self.broadcast_to(super().product(entry, over, rows, None), rows, None)
-        number = self.diagonal(vector)
-        return Matrix(number.text, number.tex, number.code, rows, columns, number.level)
+        return DIAGONAL(vector, axes=(rows, columns))
 
     def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
         """The identity where both arguments are indices of one range; others are no square matrix."""
         if not _of_one_range(*expr.args):
             return super().delta(expr)
         rows, columns = (rows, columns) if rows is not None else expr.args
-        return Matrix("I", "I", f"np.eye({self.writer.number(rows.size).text})", rows, columns)
+        return Matrix("I", "I", f"np.eye({self.writer.piece(rows.size).text})", rows, columns)
 
 
 def _of_one_range(*indices: Expr | None) -> bool:

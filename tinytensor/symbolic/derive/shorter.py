@@ -1,7 +1,7 @@
 """Shorter forms of adjoints, as a textbook has them: σ(a) (1 - y) - y σ(-a) is σ(a) - y.
 
     laws       σ(-a) = 1 - σ(a), softplus(-a) = softplus(a) - a, |a| sign(a) = a, and
-               max(a, b) θ(a - b) = a θ(a - b); quotients of exponentials are σ or tanh
+               max(a, b) θ(a - b) = a θ(a - b); quotients of exponentials are tanh
     rational   quotients are cancelled, products multiplied out where that is shorter
     shorten    the shortest of the forms to which these lead
 
@@ -15,7 +15,7 @@ from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mu
 
 from tinytensor.symbolic.derive.factors import MEMORY, cost, factor, rebuild
 from tinytensor.symbolic.index_calculus.formulas import Size
-from tinytensor.symbolic.index_calculus.functions import TABLE, absolute, larger, relu, sigmoid, sign, theta
+from tinytensor.symbolic.index_calculus.functions import TABLE, absolute, larger, relu, sign, theta
 from tinytensor.symbolic.index_calculus.interruption import step
 
 LONG = 60  # the cost of an expression for which no shorter form is looked for
@@ -144,23 +144,17 @@ def _signs_turned(expr: Expr) -> Expr:
 
 
 def _quotients_of_exponentials(product: Mul) -> Iterator[Expr]:
-    """(p e^a + q e^b) / (e^a + e^b) as numbers and tanh((a - b)/2), or σ(a - b) where q is 0."""
+    """(p e^a + q e^b) / (e^a + e^b) as (p + q)/2 + (p - q)/2 tanh((a - b)/2)."""
     for power in product.args:
-        if not (isinstance(power, Pow) and power.exp == -1 and isinstance(power.base, Add)):
-            continue
-        below = _exponentials(power.base)
+        below = _exponentials(power.base) if isinstance(power, Pow) and power.exp == -1 else None
         if below is None or len(below) != 2 or len(set(below.values())) != 1:
             continue
         (a, number), (b, _) = sorted(below.items(), key=lambda pair: pair[0].could_extract_minus_sign())
-        for numerator in (f for f in product.args if isinstance(f, Add | exp)):
+        for numerator in product.args:
             above = _exponentials(numerator)
-            if above is None or set(above) - {a, b}:
-                continue
-            p, q = (above.get(k, S.Zero) / number for k in (a, b))
-            front = Mul(*[f for f in product.args if f is not power and f is not numerator])
-            if len(above) == 1:
-                yield front * (p * sigmoid(a - b) + q * sigmoid(b - a))
-            else:
+            if above is not None and set(above) <= {a, b}:
+                p, q = (above.get(k, S.Zero) / number for k in (a, b))
+                front = Mul(*[f for f in product.args if f is not power and f is not numerator])
                 yield front * ((p + q) / 2 + (p - q) / 2 * tanh(((a - b) / 2).expand()))
 
 

@@ -94,7 +94,9 @@ class Source:
         for array, mask in self.trace.lines.constants.items():
             if isinstance(mask, ExtremeMask):
                 axis = mask.axes[0] if len(mask.axes) == 1 else mask.axes
-                yield CodeLine(array[mask.indices], mask.of, mask.indices, f"{mask.function}({{}}, {axis})")
+                which, ties = mask.function.split("_")
+                code = f"largest_{ties}({'-' * (which == 'smallest')}{{}}, {axis})"
+                yield CodeLine(array[mask.indices], mask.of, mask.indices, code)
 
     def _matrix(self, e: Expr, lines: list[CodeLine]) -> Name:
         """The name of an inverse, a Cholesky factor or a determinant, whose line is appended if it is new."""
@@ -187,14 +189,14 @@ class Source:
                 lines.append(f"{names}{',' * (len(rows) == 1)} = {name}.shape")
                 continue
             for size, _, k, by, less in rows:
-                over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
+                over = f" // {self.printer.piece(by).at(3)}" if by != 1 else ""
                 whole = f"{name}.shape[{k}]"
-                whole = f"({whole} - {self.printer.number(less).at(2)})" if less != 0 else whole
+                whole = f"({whole} - {self.printer.piece(less).at(2)})" if less != 0 else whole
                 lines.append(f"{self.identifier(size)} = {whole}{over}")
         return lines
 
     def _shape(self, sizes: Iterable[Expr]) -> str:
-        return ", ".join(self.printer.number(S(n)).text for n in sizes)
+        return ", ".join(self.printer.piece(S(n)).text for n in sizes)
 
     # ------------------------------------------------------------------------------------------------ the text
 

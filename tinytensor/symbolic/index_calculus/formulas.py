@@ -198,6 +198,12 @@ def fresh(expr: Expr) -> Expr:
     return expr.func(*[fresh(a) for a in expr.args])
 
 
+def opened(sum_: Sum) -> tuple[Expr, list[Index]]:
+    """The summand of a sum, and its indices, which are new."""
+    new = {limit[0]: limit[0].fresh() for limit in sum_.limits}
+    return sum_.function.xreplace(new), [*new.values()]
+
+
 def free(expr: Expr) -> set[Index]:
     """The indices that are not bound by a sum."""
     if isinstance(expr, Index):
@@ -239,9 +245,8 @@ def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     if isinstance(expr, Sum) and expr.function == 0:
         return [(S.Zero, [])]
     if isinstance(expr, Sum):
-        expr = total(expr.function, *[limit[0] for limit in expr.limits])
-        indices = [limit[0] for limit in expr.limits]
-        return [(product, bound + indices) for product, bound in spread(expr.function)]
+        inside, indices = opened(expr)
+        return [(product, bound + indices) for product, bound in spread(inside)]
     if isinstance(expr, Mul):
         return _multiplied(expr.args)
     if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.base.has(Sum)):

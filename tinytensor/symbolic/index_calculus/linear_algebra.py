@@ -19,9 +19,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from sympy import Add, Basic, Expr, Indexed, KroneckerDelta, S, Symbol
+from sympy import Basic, Expr, Indexed, KroneckerDelta, S, Symbol
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, contract, spread, total, value
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, total, value
 from tinytensor.symbolic.index_calculus.functions import upto
 
 
@@ -170,11 +170,9 @@ def has_matrices(expr: Expr) -> bool:
 
 def _slope_of_log(matrix: Matrix, symmetric=False, *, by: Indexed) -> Expr:
     """d log|det A| = tr(A⁻¹ dA)."""
-    a, b = _new(matrix, 2)
+    a, b = (Index(letter, size_of(matrix)) for letter in "ab")
     inverse = inverse_of(matrix, bool(symmetric))
-    if isinstance(matrix, Array):
-        return entry(inverse, by.indices[1], by.indices[0])
-    return _contracted(entry(inverse, b, a) * _slope(matrix, a, b, by), a, b)
+    return normal(total(entry(inverse, b, a) * _slope(matrix, a, b, by), a, b))
 
 
 def _slope(matrix: Matrix, i, j, by: Indexed) -> Expr:
@@ -182,10 +180,10 @@ def _slope(matrix: Matrix, i, j, by: Indexed) -> Expr:
     if isinstance(matrix, Array):
         return KroneckerDelta(i, by.indices[0]) * KroneckerDelta(j, by.indices[1])
     inner = matrix.args[0]
-    a, b, p = _new(matrix, 3)
+    a, b, p = (Index(letter, size_of(matrix)) for letter in "abp")
     if isinstance(matrix, Inverse) and not isinstance(inner, Cholesky):
         both = -entry(matrix, i, a) * _slope(inner, a, b, by) * entry(matrix, b, j)
-        return _contracted(both, a, b)
+        return normal(total(both, a, b))
     factor = inner if isinstance(matrix, Inverse) else matrix
     left = inverse_of(factor)
     rows = (p, j) if isinstance(matrix, Cholesky) else (i, p)
@@ -199,20 +197,7 @@ def _slope(matrix: Matrix, i, j, by: Indexed) -> Expr:
     ) / 2
     lower = upto(rows[1], rows[0]) - KroneckerDelta(*rows) / 2
     both = entry(factor, i, p) * lower if isinstance(matrix, Cholesky) else -lower * entry(left, p, j)  # L Φ, -Φ L⁻¹
-    return total(both * change, p) if slope == 1 else _contracted(both * change * slope, a, b, p)
-
-
-def _new(matrix: Matrix, count: int) -> list[Index]:
-    return [Index(letter, size_of(matrix)) for letter in "abp"[:count]]
-
-
-def _contracted(expr: Expr, *indices: Index) -> Expr:
-    """The sum over indices, after the use of its deltas."""
-    terms = []
-    for product, bound in spread(total(expr, *indices)):
-        product, bound = contract(product, bound)
-        terms.append(total(product, *bound))
-    return Add(*terms)
+    return total(both * change, p) if slope == 1 else normal(total(both * change * slope, a, b, p))
 
 
 def parts_of_entry(factor: Expr) -> tuple:

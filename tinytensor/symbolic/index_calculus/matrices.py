@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
-from tinytensor.symbolic.index_calculus.functions import HEADS, detach, fill, larger
+from tinytensor.symbolic.index_calculus.functions import HEADS, fill
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
-from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
+from tinytensor.symbolic.index_calculus.notation import array_tex, name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, shares_of
-from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, signed, terms_of
+from tinytensor.symbolic.index_calculus.order import Name, factors_of, fraction, signed, terms_of
 
 SUM, ENTRIES, PRODUCT, ATOM = 1, 2, 3, 4  # how tightly +, ⊙ and a product of matrices bind
 
@@ -128,18 +128,16 @@ class Matrices:
     def number(self, expr: Expr) -> Matrix:
         shown = text(expr, self.names)
         level = SUM if expr.is_Add or shown.startswith("-") else PRODUCT if " " in shown or "/" in shown else ATOM
-        return Matrix(shown, tex(expr, self.names), self.writer.number(expr).text, level=level)
+        return Matrix(shown, tex(expr, self.names), self.writer.piece(expr).text, level=level)
 
     def entry(self, expr: Indexed) -> Matrix:
         axes = expr.indices
-        sizes = expr.base.sizes
-        plain = all(isinstance(i, Index) and i.size == n for i, n in zip(axes, sizes, strict=True))
-        if len(axes) > 2 or len(set(axes)) < len(axes) or not plain or expr.base.values is not None:
+        if not _is_whole(expr) or len(axes) > 2 or len(set(axes)) < len(axes) or expr.base.values is not None:
             raise NoMatrixForm
         name = self.shown.get(expr.base)
         base = expr.base.of or expr.base
         plain_text = name or (f"∂𝓛/∂{base.text}" if expr.base.of is not None else base.text)
-        shown = base.tex if base.text.endswith(("⁻¹", ")")) else name_tex(base.text)
+        shown = array_tex(base)
         if name:
             shown = rf"G_{{{name_tex(name[2:])}}}" if name.startswith("G_") else name
         elif expr.base.of is not None:
@@ -169,7 +167,8 @@ class Matrices:
             root = Operation("√{}", "{}", "np.sqrt({})", ATOM, (ATOM,))(inside)
             return replace(root, tex=rf"\sqrt{{{inside.tex}}}")
         circle, circle_tex = ("∘", r"\circ ") if inside.axes else ("", "")
-        texts = f"{{}}^{circle}{power}", f"{{{{}}}}^{{{circle_tex}{power}}}", f"{{}}**({power})"
+        raised = power if power.is_Integer else f"({text(power)})"
+        texts = f"{{}}^{circle}{raised}", f"{{{{}}}}^{{{circle_tex}{tex(power)}}}", f"{{}}**({power})"
         return Operation(*texts, ATOM, (ATOM,))(inside)
 
     def delta(self, expr: KroneckerDelta) -> Matrix:
@@ -178,20 +177,17 @@ class Matrices:
             if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
                 continue
             row = table.indices[0]
-            if len(table.indices) == 1 and isinstance(row, Index) and row is not column:
-                code = f"np.eye({self.writer.number(column.size).text})[{self.writer.name(table.base)}]"
+            if len(table.indices) == 1 and _is_whole(table) and row is not column:
+                code = f"np.eye({self.writer.piece(column.size).text})[{self.writer.name(table.base)}]"
                 shown = rf"\operatorname{{onehot}}\left({name_tex(table.base.text)}\right)"
                 return Matrix(f"onehot({table.base.text})", shown, code, row, column)
         raise NoMatrixForm
 
     def function(self, expr: Expr, rows, columns) -> Matrix:
-        if not isinstance(expr, Function) or isinstance(expr, detach | larger) or len(expr.args) != 1:
-            raise NoMatrixForm
-        inside = self.of(expr.args[0], rows, columns)
         row = HEADS.get(expr.func)
-        if row is None or not row.numpy:
+        if row is None or not row.numpy or row.arguments != 1:
             raise NoMatrixForm
-        return Operation(row.text, row.tex, row.numpy)(inside)
+        return Operation(row.text, row.tex, row.numpy)(self.of(expr.args[0], rows, columns))
 
     def softmax(self, expr: Expr, rows, columns) -> Matrix | None:
         """softmax(S), of each row, for exp(S_ij) / Σ_j exp(S_ij)."""
@@ -239,8 +235,7 @@ class Matrices:
 
     def scale_by(self, m: Matrix, scale: Expr) -> Matrix:
         number, above, below = factors_of(scale)
-        top, bottom = (number, 1) if decimal(number) else (number.p, number.q)
-        over, under = Mul(top, *above), Mul(bottom, *below)
+        over, under = (Mul(*numbers, *parts) for numbers, parts in zip(fraction(number), (above, below), strict=True))
         if over != 1:
             m = self.multiple(self.number(over), m)
         if under != 1:
@@ -316,7 +311,7 @@ class Matrices:
 
     def ones(self, i: Index) -> Matrix:
         """A column of ones."""
-        return Matrix("𝟏", "𝟏", f"np.ones(({self.writer.number(i.size).text}, 1))", i)
+        return Matrix("𝟏", "𝟏", f"np.ones(({self.writer.piece(i.size).text}, 1))", i)
 
     def multiple(self, number: Matrix, m: Matrix) -> Matrix:
         return MULTIPLE(BRACKETS(number) if "ᵀ" in number.text and number.level < ATOM else number, m)
@@ -337,9 +332,6 @@ class Matrices:
     def hadamard(self, parts: list[Matrix]) -> Matrix:
         """The product entry by entry, of matrices that are turned as the first one is."""
         return reduce(lambda m, p: HADAMARD(m, self.orient(p, m.rows, m.columns)), parts)
-
-    def diagonal(self, m: Matrix) -> Matrix:
-        return DIAGONAL(m, axes=(m.rows, m.rows))
 
     def transpose(self, m: Matrix) -> Matrix:
         if m.symmetric:
@@ -365,3 +357,8 @@ class Matrices:
             return self.multiply_matrices([m], rows, columns)
         ones = self.multiply_matrices([], rows, columns)
         return ones if m.text == "1" else MULTIPLE(m, ones)
+
+
+def _is_whole(entry: Indexed) -> bool:
+    """Does each index run through the whole of its dimension?"""
+    return all(isinstance(i, Index) and i.size == n for i, n in zip(entry.indices, entry.base.sizes, strict=True))

@@ -28,6 +28,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     index_order,
     normal,
     numbered,
+    opened,
     spread,
     total,
 )
@@ -115,12 +116,10 @@ def _inside(expr: Expr, symmetry: bool) -> Expr:
     if not has_matrices(expr) or isinstance(expr, Indexed | OfMatrix | KroneckerDelta | upto):
         return expr
     if isinstance(expr, Sum):
-        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
-        return total(_inside(expr.function.xreplace(bound), symmetry), *bound.values())
+        inside, bound = opened(expr)
+        return total(_inside(inside, symmetry), *bound)
     if isinstance(expr, Function) or (isinstance(expr, Pow) and not (expr.exp.is_Integer and expr.exp > 0)):
-        loose = {i: i.fresh() for a in expr.args for i in free(a)}  # some may be numbered by a sum around this
-        back = {new: i for i, new in loose.items()}
-        return expr.func(*[normal_of_matrices(a.xreplace(loose), symmetry).xreplace(back) for a in expr.args])
+        return expr.func(*[normal_of_matrices(a, symmetry) for a in expr.args])
     return expr.func(*[_inside(a, symmetry) for a in expr.args])
 
 
@@ -138,9 +137,9 @@ def shortened(expr: Expr) -> Expr:
 def _flat(expr: Expr) -> tuple[Expr, list[Index]]:
     """A product of sums, each of a product, as one product with all bound indices, which are new."""
     if isinstance(expr, Sum):
-        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
-        product, inner = _flat(expr.function.xreplace(bound))
-        return product, [*bound.values(), *inner]
+        inside, bound = opened(expr)
+        product, inner = _flat(inside)
+        return product, [*bound, *inner]
     if not isinstance(expr, Mul):
         return expr, []
     parts = [_flat(a) for a in expr.args]

@@ -9,7 +9,7 @@ import operator
 import re
 from collections.abc import Sequence
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, fraction
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
@@ -19,8 +19,8 @@ from tinytensor.symbolic.index_calculus.linear_algebra import with_names
 from tinytensor.symbolic.index_calculus.order import (
     Name,
     decimal,
-    divisor,
     factors_of,
+    fraction,
     in_order_of,
     is_negative,
     signed,
@@ -49,6 +49,11 @@ def name_tex(name: str) -> str:
     else:
         shown = rf"\mathrm{{{body.replace('_', chr(92) + '_')}}}"
     return f"{shown}^{{({number})}}" if number else shown
+
+
+def array_tex(array: Array) -> str:
+    """The name of an array as LaTeX."""
+    return name_tex(array.tex) if array.tex == str(array.label) else array.tex
 
 
 class _IndexPrinter:
@@ -128,20 +133,16 @@ class _IndexPrinter:
         if len(factors) == 2 and all(isinstance(f, Indexed) and f.base.of is None for f in factors):
             factors = in_order_of(self.axes, *factors)
         last = [f for f in factors if isinstance(f, Sum) or any(a.of for a in f.atoms(Array)) or self._is_adjoint(f)]
-        above, below = self._over_and_under(number, [f for f in factors if f not in last], divisors)
-        fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
-        return " ".join([*fraction, *map(self._factor, last[:-1]), *map(self._last, last[-1:])])
+        over, under = fraction(number)
+        above, below = [*over, *(f for f in factors if f not in last)], [*under, *divisors]
+        parts = map(self._factor, above)
+        if below:
+            parts = [self._fraction(" ".join(self._side(above)) or "1", self._side(below))]
+        return " ".join([*parts, *map(self._factor, last[:-1]), *map(self._last, last[-1:])])
 
-    def _over_and_under(self, number, factors, divisors):
-        alone = len(divisors) == 1 and (number.q == 1 or decimal(number))
-        above, below = [*map(self._factor, factors)], [*map(self._divisor if alone else self._factor, divisors)]
-        if divisor(number):
-            return above, [self._print(1 / number), *map(self._factor, divisors)]
-        if decimal(number):
-            return [self._print(number), *above], below
-        whole = (below or number.q != 1) and len(factors) == 1 and number.p == 1 and factors[0].is_Add
-        above = [self._divisor(factors[0])] if whole else [str(number.p)] * (number.p != 1) + above
-        return above, [str(number.q)] * (number.q != 1) + below
+    def _side(self, factors):
+        """The factors above or below the line of a fraction."""
+        return [*map(self._part if len(factors) == 1 else self._factor, factors)]
 
     def _is_adjoint(self, expr):
         return isinstance(expr, Symbol) and expr.name in self.adjoints
@@ -151,7 +152,7 @@ class _IndexPrinter:
         if power == S.Half:
             return self._root(base)
         if power.is_number and power.is_negative:
-            return self._fraction("1", [self._divisor(1 / expr)])
+            return self._fraction("1", [self._part(1 / expr)])
         alone = isinstance(base, Function | Size | Index) or (base.is_Integer and base >= 0) or self._is_name(base)
         shown = self._print(base)
         return self._raised(shown if alone and not isinstance(base, KroneckerDelta) else self._bracket(shown), power)
@@ -205,7 +206,7 @@ def _with_one_root(number: Expr, factors: list[Expr], divisors: list[Expr]) -> t
     if not below:
         return number, factors, divisors
     square = Mul(number**2, *[f.base for f in above], *[1 / f.base for f in below])
-    if fraction(square)[0] != 1:
+    if square.as_numer_denom()[0] != 1:
         return number, factors, divisors
     root = Pow(1 / square, S.Half, evaluate=False)
     return S.One, [f for f in factors if f not in above], [root, *[f for f in divisors if f not in below]]
@@ -230,7 +231,7 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
     _sum, _truth = staticmethod("Σ_{} {}".format), staticmethod("[{} {} {}]".format)
     _shown, _name = operator.attrgetter("text"), str
     _symbols = {"epsilon": "ε", "loss": "𝓛"}
-    _divisor = _IndexPrinter._factor
+    _part = _IndexPrinter._factor
 
     def _entry(self, array, indices):
         return f"{array.text}[{', '.join(indices)}]"
@@ -269,14 +270,13 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
     _sum = staticmethod(r"\sum_{{{}}} {}".format)
     _shown, _name = operator.attrgetter("tex"), staticmethod(name_tex)
     _symbols = {"epsilon": r"\epsilon", "loss": r"\mathcal{L}"}
-    _divisor = _IndexPrinter._print
+    _part = _IndexPrinter._print
 
     def _entry(self, array, indices):
         return self._with_indices(array, "", ",".join(indices), "")
 
     def _with_indices(self, array, left, below, above):
-        name = name_tex(array.tex) if array.tex == str(array.label) else array.tex
-        shown = f"{{}}^{{{left}}}{name}" if left else name
+        shown = f"{{}}^{{{left}}}{array_tex(array)}" if left else array_tex(array)
         return shown + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
 
     def _fraction(self, above, below):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fits, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
-from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, is_negative, signed, terms_of
+from tinytensor.symbolic.index_calculus.order import decimal, factors_of, fraction, is_negative, signed, terms_of
 from tinytensor.symbolic.index_calculus.signs import of_numbers
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
@@ -33,9 +33,6 @@ HELPERS = {row.name: row.helper for row in TABLE.values() if row.helper} | {  # 
     """1 at the largest entry along an axis, shared among equal ones, 0 elsewhere."""
     chosen = 1.0 * (x == x.max(axis, keepdims=True))
     return chosen / chosen.sum(axis, keepdims=True)''',
-    "smallest_shared": '''def smallest_shared(x, axis):
-    """1 at the smallest entry along an axis, shared among equal ones, 0 elsewhere."""
-    return largest_shared(-x, axis)''',
     "largest_first": '''def largest_first(x, axis):
     """1 at the first of the largest entries along an axis, 0 elsewhere."""
     axis = tuple(np.atleast_1d(axis))
@@ -43,9 +40,6 @@ HELPERS = {row.name: row.helper for row in TABLE.values() if row.helper} | {  # 
     rows = last.reshape(-1, np.prod(last.shape[-len(axis) :], dtype=int))
     chosen = np.eye(rows.shape[1])[rows.argmax(-1)].reshape(last.shape)
     return np.moveaxis(chosen, range(-len(axis), 0), axis)''',
-    "smallest_first": '''def smallest_first(x, axis):
-    """1 at the first of the smallest entries along an axis, 0 elsewhere."""
-    return largest_first(-x, axis)''',
 }
 
 
@@ -129,7 +123,7 @@ class NumPyPrinter:
         """The code of an array with just these axes."""
         piece = self.piece(expr, tuple(axes))
         if set(axes) - set(piece.axes):  # constant along an axis, which the array must have
-            shape = ", ".join(self.number(a.size).text for a in axes)
+            shape = ", ".join(self.piece(a.size).text for a in axes)
             inside = self.align(piece, axes).text
             inside += ".0" * inside.removeprefix("-").isdigit()  # an array of floats
             return f"np.full(({shape}{',' * (len(axes) == 1)}), {inside})"
@@ -139,43 +133,29 @@ class NumPyPrinter:
 
     def piece(self, expr: Expr, axes: tuple[Index, ...] = ()) -> Piece:
         """The code of an expression; its axes are in the order of `axes` where the code allows."""
-        if not free(expr) and not expr.atoms(Indexed):
-            return self.number(expr)
+        if isinstance(expr, Index):
+            return Piece(f"np.arange(1, {self.piece(expr.size + 1).text})", (expr,))
+        if isinstance(expr, Symbol):
+            return Piece(self.size(expr) if isinstance(expr, Size) else self.name(expr))
+        if expr.is_number and expr.is_Atom:
+            return self.atom(expr)
+        if isinstance(expr, KroneckerDelta | upto):
+            return (self.delta if isinstance(expr, KroneckerDelta) else self.upto)(*expr.args)
         if isinstance(expr, Indexed) and expr.base.values is None:
             return self.entry(expr, axes)
-        if isinstance(expr, Index):
-            return Piece(f"np.arange(1, {self.number(expr.size + 1).text})", (expr,))
-        if isinstance(expr, KroneckerDelta):
-            return self.delta(*expr.args)
-        if isinstance(expr, upto):
-            return self.upto(*expr.args)
-        return self.composed(expr, axes)
-
-    def composed(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
-        """The code of a sum, product or power, or of a function; and of a table of indices, to which 1 is added."""
         rules = ((Add | Indexed, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
         return next((rule for cls, rule in rules if isinstance(expr, cls)), self.function)(expr, axes)
 
-    def number(self, expr: Expr) -> Piece:
-        """A number, a size, a symbol, or an expression of them."""
-        if isinstance(expr, Size):
-            return Piece(self.size(expr))
-        if isinstance(expr, Symbol):
-            return Piece(self.name(expr))
-        if isinstance(expr, KroneckerDelta | upto):  # of a step of a loop
-            return self.compare(expr.args[0], "==" if isinstance(expr, KroneckerDelta) else "<=", expr.args[1])
-        if expr.is_Integer:
-            return Piece(str(expr), (), ATOM if expr >= 0 else SUM)
-        if expr.is_Rational:
-            short = decimal(expr)
-            if short or expr.q > 1000:
-                return Piece(short or repr(float(expr)), (), ATOM if expr > 0 else SUM)
-            return Piece(f"{expr.p} / {expr.q}", (), PRODUCT)
+    def atom(self, expr: Expr) -> Piece:
+        """A number."""
         if expr in (pi, E):
             return Piece("np.pi" if expr is pi else "np.e")
-        if expr.is_Float or expr.is_infinite:
-            return Piece(repr(float(expr)).replace("inf", "np.inf"), (), SUM)
-        return self.composed(expr, ())
+        if expr.is_Integer:
+            return Piece(str(expr), (), ATOM if expr >= 0 else SUM)
+        short = decimal(expr)
+        if expr.is_Rational and not short and expr.q <= 1000:
+            return Piece(f"{expr.p} / {expr.q}", (), PRODUCT)
+        return Piece((short or repr(float(expr))).replace("inf", "np.inf"), (), ATOM if expr.is_positive else SUM)
 
     def add(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
@@ -183,10 +163,10 @@ class NumPyPrinter:
             return self.piece(expr, axes)
         terms = terms_of(expr, self.order)
         moved = [t for t in terms if isinstance(t, Index)]
-        if len(moved) == 1 and all(not free(t) for t in terms if t is not moved[0]):  # an index and a number
+        if len(moved) == 1 and (expr - moved[0]).is_integer and not free(expr - moved[0]):
             first = expr - moved[0] + 1
-            stop = self.number(moved[0].size + first).text
-            start = "" if first == 0 else f"{self.number(first).text}, "
+            stop = self.piece(moved[0].size + first).text
+            start = "" if first == 0 else f"{self.piece(first).text}, "
             return Piece(f"np.arange({start}{stop})", (moved[0],))
         parts = [(negative, self.piece(term, axes)) for negative, term in signed(terms)]
         union = self.union_axes([p for _, p in parts], axes)
@@ -202,18 +182,9 @@ class NumPyPrinter:
             return softmax
         sign = "-" if expr.could_extract_minus_sign() else ""
         number, above, below = factors_of(-expr if sign else expr, self.order)
-        over, under = self.fraction(number)
-        left = [*over, *[self.piece(f, axes) for f in above]]
-        right = [*under, *[self.piece(f, axes) for f in below]]
+        over, under = fraction(number)
+        left, right = ([self.piece(f, axes) for f in part] for part in ([*over, *above], [*under, *below]))
         return self.product(left, right, axes, sign)
-
-    def fraction(self, number: Expr) -> tuple[list[Piece], list[Piece]]:
-        """A number as a numerator and a denominator, each absent if it is 1."""
-        if divisor(number):
-            return [], [self.number(1 / number)]
-        if decimal(number) or number.q > 1000 or not number.is_Rational:
-            return [self.number(number)], []
-        return [Piece(str(number.p))] * (number.p != 1), [Piece(str(number.q))] * (number.q != 1)
 
     def product(self, left: list[Piece], right: list[Piece], axes: tuple[Index, ...], sign: str = "") -> Piece:
         whole = self.union_axes([*left, *right], axes)
@@ -229,7 +200,7 @@ class NumPyPrinter:
         return Piece(sign + body, whole, SUM if sign else PRODUCT)
 
     def power(self, expr: Pow, axes: tuple[Index, ...]) -> Piece:
-        base, power = expr.as_base_exp() if not isinstance(expr, Pow) else expr.args
+        base, power = expr.args
         if power.is_number and power.is_negative:
             return self.product([], [self.piece(1 / expr, axes)], axes)
         inside = self.piece(base, axes)
@@ -240,6 +211,8 @@ class NumPyPrinter:
         below = self.align(inside, whole).at(ATOM)
         if base.is_Integer and not power.is_number:
             below = f"({float(base)})" if base < 0 else f"{float(base)}"  # NumPy refuses negative powers of ints
+        elif inside.axes and base.is_integer and power != 2:  # which may also be too large for them
+            below = f"(1.0 * {below})"
         return Piece(f"{below}**{self.align(above, whole).at(ATOM)}", whole, POWER)
 
     def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
@@ -288,17 +261,17 @@ class NumPyPrinter:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
         if not free(index):
             behind = index - size - 1  # counted from the end
-            return Piece(str(behind)) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1)
+            return Piece(str(behind)) if behind.is_Integer and not S(size).is_Integer else self.piece(index - 1)
         (i, *more) = free(index)
         offset = index - i
         if more or free(offset):
             return None
         behind = size - offset - i.size
-        start = "" if offset == 0 else self.number(offset).text
+        start = "" if offset == 0 else self.piece(offset).text
         if behind == 0:
             return Piece(f"{start}:", (i,))
         return Piece(
-            f"{start}:{-behind if behind.is_Integer and behind > 0 else self.number(offset + i.size).text}", (i,)
+            f"{start}:{-behind if behind.is_Integer and behind > 0 else self.piece(offset + i.size).text}", (i,)
         )
 
     def from_zero(self, index: Expr, axes: tuple[Index, ...] = ()) -> Piece:
@@ -313,12 +286,12 @@ class NumPyPrinter:
             if isinstance(row, Indexed) and row.base.values == column.size:
                 rows = self.entry(row, ())
             elif not free(row) and fits(row, column.size):
-                rows = self.number(row - 1)
+                rows = self.piece(row - 1)
             elif (band := self.band("eye", row, column)) is not None:
                 return band
             else:
                 continue
-            return Piece(f"np.eye({self.number(column.size).text})[{rows.text}]", (*rows.axes, column))
+            return Piece(f"np.eye({self.piece(column.size).text})[{rows.text}]", (*rows.axes, column))
         return self.compare(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:
@@ -336,7 +309,7 @@ class NumPyPrinter:
             return None
         arguments = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
         arguments += [offset] if offset != 0 else []
-        return Piece(f"np.{function}({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
+        return Piece(f"np.{function}({', '.join(self.piece(S(n)).text for n in arguments)})", (row, column))
 
     def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
         both = [self.from_zero(i), self.from_zero(j)]
@@ -347,22 +320,12 @@ class NumPyPrinter:
     # ------------------------------------------------------------------------------------------------ sums
 
     def print_sum(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
-        over = [limit[0] for limit in expr.limits]
-        if isinstance(expr.function, Mul) and expr.function.has(KroneckerDelta):
-            parts = [contract(product, bound) for product, bound in spread(total(expr.function, *over))]
-            if len(parts) == 1 and (len(parts[0][1]) < len(over) or not parts[0][0].has(KroneckerDelta)):
-                product, bound = parts[0]
-                if not bound:
-                    return self.piece(product, axes)
-                return self.sum_of_product(product, bound, axes)
-        return self.sum_of_product(expr.function, over, axes)
-
-    def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum of a product over indices."""
+        inside, over = expr.function, [limit[0] for limit in expr.limits]
         sign = "-" if is_negative(inside) else ""
         positive = -inside if sign else inside
         number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(positive, self.order)
-        left, right = self.fraction(number)
+        left, right = (list(map(self.piece, part)) for part in fraction(number))
         rows = tuple(axes) + tuple(over)
         operands = [self.piece(f, rows) for f in above]
         for factor in below:  # a divisor that stays goes outside
@@ -374,7 +337,7 @@ class NumPyPrinter:
         outside = [p for p in operands if not set(p.axes) & set(over)]
         operands = [p for p in operands if set(p.axes) & set(over)]
         for i in [i for i in over if not any(i in p.axes for p in operands)]:
-            left, over = [*left, self.number(i.size)], [j for j in over if j is not i]
+            left, over = [*left, self.piece(i.size)], [j for j in over if j is not i]
         part = [self.contraction(operands, over, axes)] if operands else []
         return self.product([*left, *outside, *part], right, axes, sign)
 
@@ -491,8 +454,6 @@ class NumPyPrinter:
     def union_axes(self, pieces: Iterable[Piece], axes: Sequence[Index]) -> tuple[Index, ...]:
         """The axes of all pieces: first those in `axes`, in that order, then others as they come."""
         every = list(dict.fromkeys(i for p in pieces for i in p.axes))
-        if len({p.axes for p in pieces if p.axes}) == 1 and set(every) - set(axes):
-            return tuple(every)
         later = [i for i in every if i not in axes]
         return (*[i for i in axes if i in every], *later)
 
@@ -517,9 +478,10 @@ def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
         if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
             inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
             part = expr / factor
-            choices = [[i for i in sorted(free(part), key=str) if i.size == b.size] for b in over]
-            for chosen in itertools.product(*choices):
-                if inside.xreplace(dict(zip(over, chosen, strict=True))) == part:
+            new = sorted(free(part) - free(inside), key=str)  # an index that stands in the sum already is another one
+            for chosen in itertools.permutations(new, len(over)):
+                alike = all(i.size == b.size for i, b in zip(chosen, over, strict=True))
+                if alike and inside.xreplace(dict(zip(over, chosen, strict=True))) == part:
                     yield part, list(chosen)
 
 

@@ -5,7 +5,7 @@ Factors: numbers, sizes, names in their order, functions, adjoints, and last the
 
 from collections.abc import Sequence
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Name, free, names_in
 from tinytensor.symbolic.index_calculus.functions import upto
@@ -19,9 +19,13 @@ def decimal(number: Expr) -> str:
     return f"{mantissa}e{int(power)}" if power else mantissa
 
 
-def divisor(number: Expr) -> str:
-    """0.07 for 100/7, which is a division by 0.07; empty for other numbers."""
-    return decimal(1 / number) if number.is_Rational and number.p % 10 == 0 and number.q != 1 else ""
+def fraction(number: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The numbers above and below the line: 0.07, or 3 and 4 for 3/4; for 100/7 none, and 0.07; 1 is left out."""
+    if number.is_Rational and number.p % 10 == 0 and number.q != 1 and decimal(1 / number):
+        return [], [1 / number]
+    if decimal(number) or not number.is_Rational:
+        return [number], []
+    return [S(number.p)] * (number.p != 1), [S(number.q)] * (number.q != 1)
 
 
 def rank(expr: Expr, order: Sequence[Name]) -> tuple:

@@ -16,7 +16,7 @@ formula is a fraction of polynomials, and it is 0 if its numerator is. These law
 import math
 
 import sympy
-from sympy import QQ, Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
+from sympy import QQ, Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
 from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyElement, PolyRing, ring
 
@@ -58,8 +58,6 @@ class Fractions:
         self.flattened: dict[Expr, Expr] = {}
         self.fractions: dict[Expr, tuple[Expr, Expr]] = {}
         self.above: dict[Expr, str] = {}  # what is above 0, see `pattern`: a "root" or "logarithm" is taken of it
-        self.divisors: dict[Expr, Dummy] = {}  # sums that are denominators: their variables
-        self.named: dict[Expr, Expr] = {}  # these sums as they stand in formulas: variable / the sum's denominator
 
     def vanishes(self, formula: Expr) -> bool:
         """Is it 0, under the conditions that are `assumed` then? They are those of all formulas so far."""
@@ -68,56 +66,14 @@ class Fractions:
         try:
             self.assumed |= self.known.needs(formula)
             self._note_arguments(formula)
-            return self._is_zero(self.with_divisors_named(self.flat(formula)))
+            return self._is_zero(self.flat(formula))
         except (TypeError, ZeroDivisionError):  # indices of two ranges meet; a denominator is 0
             return False
 
     def _is_zero(self, flat: Expr) -> bool:
         if not _symbols(flat):
             return flat == 0
-        return self._reduced(self.with_divisors_back(self.numerator(flat)).as_expr(), fractions=True) == 0
-
-    def with_divisors_named(self, flat) -> Expr:
-        """The same with a variable in the place of each sum that is a denominator.
-
-        Most often the expression is zero for any value of that sum, and there is much less to multiply out. Otherwise
-        the sums are put back into the numerator (`with_divisors_back`).
-        """
-        sums = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
-        for base in sums - self.named.keys():
-            over, under = self.fraction(base)
-            if over.is_Add:
-                over = self.divisors.setdefault(over, Dummy(f"divisor{len(self.divisors)}"))
-            self.named[base] = over / under
-        return flat.xreplace({base: self.named[base] for base in sums}) if sums else flat
-
-    def with_divisors_back(self, numerator: PolyElement) -> PolyElement:
-        """The same with the sums in the place of their variables.
-
-        Terms that are divided by the same sums (row i of attention by its own) are added first. If they cancel, as they
-        do most often, the product of all sums is never multiplied out. In a numerator, such terms lack the same
-        variables, or powers of them.
-        """
-        sums = {name: over for over, name in self.divisors.items() if name in numerator.ring.symbols}
-        if not numerator or not sums:
-            return numerator
-        names = {*numerator.ring.symbols, *(name for over in sums.values() for name in over.free_symbols)}
-        domain = ring(sorted(names, key=str), QQ)[0]
-        positions = [domain.symbols.index(name) for name in sums]
-        values = [self.numerator(over).set_ring(domain) for over in sums.values()]
-        terms = numerator.set_ring(domain).terms()
-        highest = [max(powers[position] for powers, _ in terms) for position in positions]
-        parts: dict[tuple, PolyElement] = {}  # by the powers of the sums that terms lack, which divide them
-        for powers, factor in terms:
-            lacks = tuple(n - powers[position] for n, position in zip(highest, positions, strict=True))
-            without_sums = tuple(0 if i in positions else power for i, power in enumerate(powers))
-            parts.setdefault(lacks, domain.zero)[without_sums] = factor
-        groups: dict[frozenset, list[_Quotient]] = {}
-        for lacks, part in parts.items():
-            under = {value: n for value, n in zip(values, lacks, strict=True) if n}
-            groups.setdefault(frozenset(under), []).append(_Quotient(part, under))
-        totals = [total for group in groups.values() if (total := _Quotient.sum(group)).over]
-        return _Quotient.sum(totals).over if totals else domain.zero
+        return self._reduced(_quotient(flat).over.as_expr(), fractions=True) == 0
 
     def back(self, flat: Expr) -> Expr:
         """The formula with the variables written out."""
@@ -412,10 +368,6 @@ class Fractions:
             self.fractions[flat] = tuple(part.quo_ground(under.LC).as_expr() for part in (over, under))
         return self.fractions[flat]
 
-    def numerator(self, flat) -> PolyElement:
-        """A numerator of an expression that has symbols: zero if and only if the expression is."""
-        return _quotient(flat).over
-
 
 def in_steps(formula: Expr) -> Expr:
     """The formula with steps for everything that has a corner."""
@@ -489,16 +441,25 @@ class _Quotient:
 
     @staticmethod
     def sum(terms: "list[_Quotient]") -> "_Quotient":
-        """The sum, over one denominator found at once: term by term, the first would be multiplied often."""
+        """The sum, over one denominator found at once: term by term, the first would be multiplied often.
+
+        Terms that are divided by the same polynomials (row i of attention by its own sum) are added first. If they
+        cancel, as they do most often, the product of all polynomials is never multiplied out.
+        """
+        over = terms[0].over.ring.zero
+        one = over.ring.one
+        groups: dict[frozenset, list[_Quotient]] = {}
+        for term in terms:
+            groups.setdefault(frozenset(term.under), []).append(term)
+        if len(groups) > 1:
+            terms = [total for group in groups.values() if (total := _Quotient.sum(group)).over]
         under: dict = {}
         for term in terms:
             for p, power in term.under.items():
                 under[p] = max(power, under.get(p, 0))
-        domain = terms[0].over.ring
-        over = domain.zero
         for term in terms:
             missing = {p: power - term.under.get(p, 0) for p, power in under.items()}
-            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=domain.one)
+            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=one)
         return _Quotient(over, under)
 
     def lowest(self) -> tuple[PolyElement, PolyElement]:

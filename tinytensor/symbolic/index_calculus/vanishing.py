@@ -314,7 +314,8 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
         value = S.One if compared.is_positive else S.Zero
         return _vanishes_in_cells(expr.xreplace({step: value}), bounds, left, known, assumed)
     number, multiple = compared.as_coeff_Add()
-    slope, inner = multiple.as_coeff_Mul() if not isinstance(multiple, Add) else _primitive(multiple)
+    slope, inner = multiple.primitive()
+    slope, inner = (-slope, -inner) if inner.could_extract_minus_sign() else (slope, inner)
     corner = -number / slope
     low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
     for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
@@ -325,9 +326,3 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
         ):
             return False
     return True
-
-
-def _primitive(sum_: Add) -> tuple[Expr, Expr]:
-    """A sum as a number times a sum whose first coefficient is 1."""
-    number, _ = min((term.as_coeff_Mul() for term in sum_.args), key=lambda parts: str(parts[1]))
-    return number, Add(*[term / number for term in sum_.args])
