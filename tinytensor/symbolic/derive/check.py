@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from sympy import Add, Expr, Indexed, Mul, S
+from sympy import Add, Expr, Indexed, Mul
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
@@ -43,7 +43,7 @@ from tinytensor.symbolic.derive.time_limit import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
-from tinytensor.symbolic.index_calculus.formulas import Size, normal
+from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -381,17 +381,6 @@ def _term(derivation: Result, name: Key, by_hand: HandGradient) -> str:
     pairs = [(shown(entry, lines), shown(by_hand.entry, lines)) for lines in ([], derivation.derived.forward)]
     terms = ["; ".join(_difference(*pair)) for pair in pairs if pair[0] != pair[1]]
     return min(terms, key=len) if terms else ""
-
-
-def entry_of_difference(left: Derivation, right: Derivation) -> Expr:
-    """An entry of one function's result without that of another's; 0 if they are the same where no denominator is 0."""
-    entries = []
-    for derived in (left.derived, right.derived):
-        *before, last = derived.forward
-        entries.append(Definition(last.left, expanded(last.right, before)))
-    difference = entries[0].right - entries[1].at(entries[0].left)
-    theorem = vanishes([difference], left.derived.facts)
-    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(difference)
 
 
 # ------------------------------------------------------------------------------------------------ what differs

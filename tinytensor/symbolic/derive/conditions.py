@@ -179,28 +179,12 @@ def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
     raise SyntaxError
 
 
-def is_implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
-    """Does one of these conditions imply it?"""
-    return any(known == condition or _is_stronger(known, condition) for known in by)
-
-
-def _is_stronger(known: SizeCondition, weaker: SizeCondition) -> bool:
-    """N > 5 is stronger than N > 3; N > 3 than N != 2; N = 4 than each that holds at 4."""
-    if known.left != weaker.left or not (known.right.is_number and weaker.right.is_number):
-        return False
-    if known.operation == "==":
-        return RELATIONS[weaker.operation](known.right, weaker.right) == True  # noqa: E712
-    if known.operation in "<>" and weaker.operation in (known.operation, "!="):
-        return bool(RELATIONS[known.operation + "="](known.right, weaker.right))
-    return False
-
-
 def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
-    """The conditions that `where` does not imply, and that exclude a size at which the function has a value."""
+    """The conditions that are none of `where`, and that exclude a size at which the function has a value."""
     result = []
     for condition in conditions:
         outside = [s for s in samples if not condition.holds(s.at)]
-        if not is_implied(condition, where) and not (outside and not any(s.finite for s in outside)):
+        if condition not in where and not (outside and not any(s.finite for s in outside)):
             result.append(condition)
     return result
 

@@ -267,14 +267,11 @@ class Blocks(Second):
         self.gradients[block] = Block(line, of, by, self.pattern, self.names, self.derived)
 
     @property
-    def blocks(self) -> dict[tuple[str, str], Block]:
-        """The formula of each block, by its two names."""
-        return self.gradients
-
-    @property
     def shown_blocks(self) -> list[Formula]:
         """The blocks, one of ∂²𝓛/∂a∂b and ∂²𝓛/∂b∂a."""
-        return [x for (a, b), x in self.blocks.items() if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)]
+        return [
+            x for (a, b), x in self.gradients.items() if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)
+        ]
 
     def label(self, block: tuple[str, str]) -> str:
         """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
@@ -284,12 +281,12 @@ class Blocks(Second):
 
     def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
         """An entry of a block, and its formula in names of the function alone."""
-        formula = self.blocks[block]
+        formula = self.gradients[block]
         return formula.left, expanded(formula.right, list(self.derived.adjoints.values()))
 
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
-        return with_first_indices(expr, getattr(self.blocks[block].by, "indices", ()))
+        return with_first_indices(expr, getattr(self.gradients[block].by, "indices", ()))
 
     @property
     def samples(self) -> list[Sample]:
@@ -298,7 +295,7 @@ class Blocks(Second):
 
     def _entries(self, sample: Sample) -> float:
         """The number of entries of the largest block at a point."""
-        return max(np.prod(self._shape_at(sample, block), dtype=float) for block in self.blocks)
+        return max(np.prod(self._shape_at(sample, block), dtype=float) for block in self.gradients)
 
     def _shape_at(self, sample: Sample, block: tuple[str, str]) -> tuple[int, ...]:
         parts = (sample.inputs[n].shape if n in self.arrays else np.shape(sample.value) for n in block)
@@ -310,7 +307,7 @@ class Blocks(Second):
         if values is None:
             return None
         products: dict[str, np.ndarray] = {}
-        for first, second in self.blocks:
+        for first, second in self.gradients:
             product = np.tensordot(values[first, second], along[second], along[second].ndim)
             products[first] = products.get(first, 0) + product
         return products
@@ -361,7 +358,10 @@ class Hessian(Blocks):
                 self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
-    hessian = Blocks.blocks
+    @property
+    def hessian(self) -> dict[tuple[str, str], Block]:
+        """The formula of each block."""
+        return self.gradients
 
 
 class Jacobian(Blocks):
@@ -387,7 +387,7 @@ class Jacobian(Blocks):
     @property
     def jacobian(self) -> dict[str, Block]:
         """The formula for each argument."""
-        return {name: block for (_, name), block in self.blocks.items()}
+        return {name: block for (_, name), block in self.gradients.items()}
 
     @property
     def title(self) -> str:

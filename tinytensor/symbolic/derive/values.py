@@ -49,19 +49,14 @@ class Value(Factored):
         """An index for each factor, with letters that differ from one another and from those of `used`."""
         letters, result = {i.name for i in used}, []
         for n in self.sizes:
-            names = [*getattr(n, "letters", ()), *_letters_of(n), *"ijklmpqrsuvabcdefgh"]
-            name = next(letter for letter in names if letter not in letters)
+            of_symbols = (letter for s in sorted(n.atoms(Size), key=str) for letter in s.letters)  # of those in N - 1
+            name = next(letter for letter in (*of_symbols, *"ijklmpqrsuvabcdefgh") if letter not in letters)
             letters.add(name)
             result.append(Index(name, n))
         return result
 
     def like(self, entry: Callable[..., Expr], dims: Dims | None = None, finite=None) -> "Value":
         return Value(self.dims if dims is None else dims, entry, self.dtype, finite)
-
-
-def _letters_of(size: Expr) -> list[str]:
-    """The letters of the first symbol of a size such as N - 1."""
-    return [letter for s in sorted(size.atoms(Size), key=str) for letter in s.letters]
 
 
 def dims_of(shape: Sequence[Expr]) -> Dims:
@@ -189,23 +184,17 @@ class Lines:
         array = Array(name, tuple(value.sizes))
         return array, array[tuple(indices)], indices
 
-    def name(
-        self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "", **marks
-    ) -> Value:
+    def name(self, value: Value, wanted: str, where: str = "", **marks) -> Value:
         """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
         if self.silent:
             return value
         indices = value.indices()
-        if (
-            not closed
-            and not before
-            and (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None
-        ):
+        if (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None:
             return value_of_name(old, value)  # the same formula has a name already
         array, entry, indices = self.left(wanted, value)
         right = fresh(S(value.entry(*indices)))
         self.known[formula_key(right, indices)] = array
-        self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
+        self.groups.append(Group([Definition(entry, right)], [], where, **marks))
         return value_of_name(array, value)
 
 

@@ -141,10 +141,6 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
     """`_slice_dimension` for the elements from `start` to before `stop`."""
     length = stop - start
     if len(dim) == 1:
-        for number in (length, start):
-            coefficient = number.args[0] if number.is_Mul else S.One
-            if isinstance(dim[0], Size) and coefficient.is_Rational and coefficient.q > 1:
-                raise Split(dim[0], (coefficient.q, size(f"{dim[0]}{coefficient.q}")))
         return dims_of([length])[0], lambda i=S.One: [start + i]
     tail = Mul(*dim[1:])
     first, count = sympy.cancel(start / tail), sympy.cancel(length / tail)

@@ -48,7 +48,6 @@ class SymbolicCall:
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
         self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
-        self.size_conditions: list = []  # and on sizes
         self.never_negative: Callable[[Expr], bool] = not_negative  # of a formula of sizes
 
     def refuse(self, why: str) -> NotDerivable:
