@@ -236,17 +236,14 @@ def compare_at_samples(derivation: Result, name: Key, function: Callable) -> Com
         difference(sample)
         return len(failures) == number
 
-    inside = sorted(filter(derivation.inside, derivation.samples), key=_total_and_largest_size)
+    inside = filter(derivation.inside, derivation.samples)
+    inside = sorted(inside, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0)))
     compared = compare(inside, difference)
     if failures and not any(map(runs, inside)):
         raise failures[0]
     if compared.equal and not is_up() and not compared.tried():  # it always compares equal numbers, as in x == x.max()
         compared.example = compared.example or compared.equal
     return compared
-
-
-def _total_and_largest_size(sample: Sample) -> tuple[int, int]:
-    return sum(sample.at.values()), max(sample.at.values(), default=0)
 
 
 def _format_tensor(x: Tensor) -> str:

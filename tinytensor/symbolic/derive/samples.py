@@ -200,9 +200,8 @@ def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
     def note(op, args, result):
         tensors = tensors_of(args)
         if any(_address(a) in reached for a in tensors):
-            results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
-            reached.update(map(_address, results))
-            calls.tensors += results
+            calls.tensors += tensors_of([result])
+            reached.update(map(_address, tensors_of([result])))
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
                 call = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
                 calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or call), calls.size))
@@ -293,21 +292,13 @@ def compared_numbers(lines: Sequence[Definition]) -> list[float]:
 
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
-    """The sizes that the function refuses, in words; empty if it takes all."""
-
-    def refuses(assignment: dict[Size, int]) -> bool:
-        return all(s.error for s in samples if assignment.items() <= s.at.items())
-
-    refused = []
-    for size in sizes:
-        numbers = sorted({s.at[size] for s in samples})
-        alone = [{size: n} for n in numbers if refuses({size: n})]
-        if {size: max(LARGER)} not in alone:  # at the largest number there is one sample, whose other sizes are small
-            alone = [assignment for assignment in alone if assignment[size] <= max(LARGER)]
-        refused += alone
-    for sample in samples:
-        fails = sample.error and max(sample.at.values(), default=0) <= max(LARGER)
-        if fails and not any(assignment.items() <= sample.at.items() for assignment in refused) and refuses(sample.at):
-            refused.append(sample.at)
+    """The sizes that the function refuses, in words; empty if it takes all. Beyond LARGER there are few samples."""
+    samples = [s for s in samples if max(s.at.values(), default=0) <= max(LARGER)]
+    alone = [{size: n} for size in sizes for n in sorted({s.at[size] for s in samples})]
+    refused: list[dict[Size, int]] = []
+    for part in (*alone, *(s.at for s in samples)):
+        known = any(smaller.items() <= part.items() for smaller in refused)
+        if not known and all(s.error for s in samples if part.items() <= s.at.items()):
+            refused.append(part)
     parts = [" and ".join(f"{size} = {n}" for size, n in assignment.items()) for assignment in refused]
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from sympy import Add, Expr, Indexed, S, Symbol
 
+from tinytensor.core import late_bound
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
@@ -33,6 +34,7 @@ from tinytensor.symbolic.derive.forward_mode import (
     with_one_hot,
     words_of,
 )
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
 from tinytensor.symbolic.derive.samples import Sample, mismatch, small_enough
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
@@ -60,7 +62,7 @@ class Second(Result):
 
     about = ""
     shown_blocks: list[Formula]  # the lines that are printed below the gradients
-    of_gradients = True  # are these derivatives of the gradients, or of the value?
+    engine = staticmethod(of_gradients)  # the comparison: of derivatives of the gradients, or of the value
     with_gradients = False  # are the gradients shown, and computed, too?
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
@@ -177,7 +179,8 @@ class Second(Result):
 
     def compare(self, *point) -> str | None:
         """What differs from the engine, or from differences, at a point, for a direction and the products with it."""
-        return (of_gradients if self.of_gradients else of_value)(self.derivation.fn, *point)
+        with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
+            return self.engine(self.derivation.fn, *point)
 
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
@@ -371,7 +374,7 @@ class Jacobian(Blocks):
     which is the vector-Jacobian product.
     """
 
-    about, prefix, of_gradients = "the Jacobian", "J", False
+    about, prefix, engine = "the Jacobian", "J", staticmethod(of_value)
     contents = "The value and the blocks by result and argument"
     pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
 
@@ -451,7 +454,7 @@ class Products(Second):
 class JacobianProduct(Products):
     """Ẏ = J v, the derivative of the result in a direction of the arguments; see `jvp`."""
 
-    about, of_gradients = "the Jacobian-vector product", False
+    about, engine = "the Jacobian-vector product", staticmethod(of_value)
 
     def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivative of each line, forward."""
@@ -542,6 +545,6 @@ class GaussNewtonProduct(Products):
         entry = None if value is None else as_plain_entry(value)
         return entry is not None and self.derived.trace.lines.renames.get(name_of(entry), name_of(entry)) == self.of
 
-    def compare(self, *point) -> str | None:
+    def engine(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
-        return of_gauss_newton(self.derivation.fn, *point, self.calls)
+        return of_gauss_newton(*point, self.calls)
