@@ -16,12 +16,12 @@ import tinytensor as tt
 from tests.symbolic.programs import with_backward
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive, hvp, positive_definite, symmetric
-from tinytensor.symbolic.derive import by_hand, comparison, samples
+from tinytensor.symbolic.derive import by_hand, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
-from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.index_calculus import quotients
@@ -341,7 +341,7 @@ def test_a_tie_that_excuses_every_difference_is_noticed(monkeypatch):
         return (x.exp() * (x.relu().max() > 0)).mean()
 
     assert check(fn, {"x": wrong}, x=N)["x"].verdict == "refuted"
-    monkeypatch.setattr(comparison, "excuses", lambda edges, inputs: {*edges})
+    monkeypatch.setattr(samples, "excuses", lambda edges, inputs: {*edges})
     assert check(fn, {"x": wrong}, x=N)
 
 

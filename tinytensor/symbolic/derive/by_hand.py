@@ -26,12 +26,11 @@ from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key, refuse_no_number
 from tinytensor.symbolic.derive.arguments import factors
-from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.results import Formula, Key, Result
-from tinytensor.symbolic.derive.samples import Sample, record_calls
+from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace

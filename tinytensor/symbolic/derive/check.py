@@ -1,7 +1,7 @@
 """check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
 
 The gradient by hand is a function of tensors, or a formula. First its numbers are compared with backward() at small
-sizes and edge values (comparison.py): the first sizes at which they differ refute it. If they agree, it is read as
+sizes and edge values (samples.py): the first sizes at which they differ refute it. If they agree, it is read as
 index formulas in the names of the function (by_hand.py), and the normal forms of the two gradients are compared. Where
 they differ, the terms that only one of the two has are named.
 """
@@ -24,12 +24,12 @@ from tinytensor.symbolic.derive.by_hand import (
     function_by_hand,
     read_by_hand,
 )
-from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Result
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian, Jacobian, Key
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,

@@ -8,10 +8,9 @@ from html import escape
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
-from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
-from tinytensor.symbolic.derive.samples import Sample, refused_sizes
+from tinytensor.symbolic.derive.samples import Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
 from tinytensor.symbolic.derive.trace import format_sizes

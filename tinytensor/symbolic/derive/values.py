@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
@@ -54,9 +54,6 @@ class Value(Factored):
             letters.add(name)
             result.append(Index(name, n))
         return result
-
-    def like(self, entry: Callable[..., Expr], dims: Dims | None = None, finite=None) -> "Value":
-        return Value(self.dims if dims is None else dims, entry, self.dtype, finite)
 
 
 def dims_of(shape: Sequence[Expr]) -> Dims:
@@ -200,9 +197,7 @@ class Lines:
 
 def value_of_name(array: Name, like: Value) -> Value:
     """The entries of a name as a value."""
-    if isinstance(array, Symbol):
-        return Value(like.dims, lambda: array, like.dtype, like.finite)
-    return Value(like.dims, lambda *indices: array[indices], like.dtype, like.finite)
+    return replace(like, entry=(lambda: array) if isinstance(array, Symbol) else (lambda *indices: array[indices]))
 
 
 def as_plain_entry(value: Value) -> Indexed | Symbol | None:

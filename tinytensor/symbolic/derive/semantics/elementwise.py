@@ -1,6 +1,7 @@
 """The semantics of elementwise operations."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import sympy
 from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
@@ -15,7 +16,6 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     broadcast,
     elementwise,
     semantics_of,
-    with_finite,
 )
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import name_of
@@ -171,7 +171,7 @@ def scale(call: SymbolicCall) -> Value:
     a, b = call.args
     if b.finite is not None or (a.finite is not None and (b.dims or not call.lines.signs.positive(b.entry()))):
         raise call.refuse("an input is -inf in places; only a number that is known to be positive may stand beside it")
-    return with_finite(elementwise(call, FORMULAS[call.op], a, b), a.finite)
+    return replace(elementwise(call, FORMULAS[call.op], a, b), finite=a.finite)
 
 
 @semantics_of("softplus")

@@ -1,6 +1,7 @@
 """The table of semantics, a call of an operation, and broadcasting."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -84,13 +85,8 @@ class SymbolicCall:
         """The value as the entries of a name; it becomes a line if it is a formula."""
         bare = Value(value.dims, value.entry)
         if as_plain_entry(bare) is None:
-            value = with_finite(self.lines.name(bare, otherwise, where=self.where), value.finite)
+            value = replace(self.lines.name(bare, otherwise, where=self.where), finite=value.finite)
         return value
-
-
-def with_finite(value: Value, finite: Callable | None) -> Value:
-    """The value, which is -inf where `finite` is 0."""
-    return Value(value.dims, value.entry, value.dtype, finite)
 
 
 def number(expr: Expr) -> Value:
@@ -148,7 +144,7 @@ def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> 
 def moved(x: Value, dims: Dims, source: Callable[..., Iterable[Expr]]) -> Value:
     """The entries of x elsewhere: `source` gives the indices of x from those of the result."""
     entry, finite = (function and (lambda *i, of=function: of(*source(*i))) for function in (x.entry, x.finite))
-    return x.like(entry, dims, finite)
+    return replace(x, dims=dims, entry=entry, finite=finite)
 
 
 def transposed(x: Value) -> Value:
