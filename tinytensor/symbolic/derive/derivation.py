@@ -125,7 +125,7 @@ class Derivation(Result):
         return mismatch(sample.gradients[name], by_hand, sample.size)
 
     @property
-    def loss(self) -> str:
+    def title(self) -> str:
         """What 𝓛 is, in words."""
         output = self.derived.output
         if isinstance(output, Indexed):
@@ -133,8 +133,6 @@ class Derivation(Result):
             named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
             return f"𝓛: any scalar that is computed from {output.base.text}{named}"
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
-
-    title = loss
 
     @property
     def groups(self) -> list[list[Formula]]:

@@ -496,7 +496,6 @@ class GaussNewtonProduct(Products):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
         self.calls = self._calls_of_z()
         part = lines_to(derived, z)
-        self.theorems += part.theorems
         moved.move(part.forward, known)
         if z not in known:
             raise NotDerivable(f"gauss_newton: {z.text} does not depend on {', '.join(self.wrt)}")

@@ -157,14 +157,13 @@ class Lines:
         """What is known of signs, by the definitions so far."""
         return Signs(line for group in self.groups for line in group.lines)
 
-    def unused(self, wanted: str, by_user: bool = False) -> str:
-        """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""
+    def unused(self, wanted: str) -> str:
+        """The name that was wanted, with a number behind it if it is taken or reserved."""
         wanted = wanted if wanted.isidentifier() else "u"
         numbered = (f"{wanted}{k}" for k in itertools.count(2))
-        reserved = set() if by_user else self.reserved
-        if wanted in reserved and wanted not in self.names:
+        if wanted in self.reserved and wanted not in self.names:
             self.avoided.add(wanted)
-        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names | reserved)
+        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names | self.reserved)
         self.names.add(name)
         return name
 
