@@ -91,19 +91,12 @@ FORMULAS |= {
     "floor_divide": lambda a, b: floored(a / b),
     "remainder": lambda a, b: a - b * floored(a / b),
     "sloped": lambda h, z, slope: h * (slope + (1 - slope) * theta(_let_go(z))),
-    "gelu_erf_backward": lambda h, x, *_: h * (Phi(x) + x * Phi(x).fdiff()),
-    "gelu_tanh_backward": lambda h, x, half, slope, cubic, three: h * half * _gelu_slope(x, slope, cubic, three),
 }
 
 
 def _let_go(z: Expr) -> Expr:
     """z where only its sign is used, which is constant with or without detach()."""
     return z.xreplace({h: h.args[0] for h in z.atoms(detach)})
-
-
-def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
-    t = sympy.tanh(slope * (x + cubic * x**3))
-    return 1 + t + x * (1 - t**2) * slope * (1 + three * x**2)
 
 
 TRUTHS_ALONE = {"logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}

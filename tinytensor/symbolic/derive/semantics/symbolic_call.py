@@ -33,13 +33,9 @@ def semantics_of(*names: str) -> Callable:
     return enter
 
 
-REFUSED = {  # operations that no index formula follows here, and what to do instead
+REFUSED = {  # operations that are read, and that no index formula follows, and what to do instead
     "flip": "an index that runs backward is not part of the index calculus; reverse the argument outside",
-    "dropped": "random numbers are no function of the arguments; give the mask as an argument, or call eval()",
-    "put": "values are written into some places of a tensor; build the tensor with tt.where(), tt.cat() or a mask",
-    "scatter_extreme": "the largest of the values that meet in one place has no index formula; prove() it at one size",
     "round": "rounding to the even neighbour has no index formula; use floor(x + 1/2)",
-    "qr": "the calculus has no orthogonal factor; give the factors as arguments, or use linalg.solve(A.T @ A, A.T @ b)",
 }
 
 
