@@ -15,7 +15,7 @@ from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
@@ -354,6 +354,11 @@ class Result(Typeset):
             return (*self.dims(key[0]), *self.dims(key[1]))
         tensors = self.derived.trace.tensors
         return tensors[key].dims if key in tensors else self.derived.trace.result.dims
+
+    def entry(self, key: Key) -> tuple[Expr, Expr]:
+        """An entry of a derivative, and its formula in names of the function alone."""
+        line = self.gradients[key]
+        return line.left, expanded(line.right, list(self.derived.adjoints.values()))
 
     def label(self, key: Key) -> str:
         """A derivative in words: ∂𝓛/∂w."""

@@ -282,11 +282,6 @@ class Blocks(Second):
 
     # ------------------------------------------------------------------------------------------------ for `check`
 
-    def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
-        """An entry of a block, and its formula in names of the function alone."""
-        formula = self.gradients[block]
-        return formula.left, expanded(formula.right, list(self.derived.adjoints.values()))
-
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
         return with_first_indices(expr, getattr(self.gradients[block].by, "indices", ()))
