@@ -199,9 +199,9 @@ def difference(name: str, change: Callable = lambda y: y) -> Expr:
 
     both = [derive(fn, limit=None, **tensors).derived for fn in (whole, in_parts)]
     left, right = (Definition(x.forward[-1].left, expanded(x.forward[-1].right, x.forward[:-1])) for x in both)
-    rest = left.right - right.at(left.left)
-    theorem = vanishes([rest], both[0].facts)
-    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(rest)
+    entry = left.right - right.at(left.left)
+    theorem = vanishes([entry], both[0].facts)
+    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(entry)
 
 
 @proof(

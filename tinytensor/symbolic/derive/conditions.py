@@ -158,7 +158,7 @@ COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="
 def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
     """One side of a comparison as a formula of the sizes; there are no other names, and no numbers but whole ones."""
     side = parse_expr(ast.unparse(node), known, global_dict={"Integer": Integer})
-    if not isinstance(side, Expr):
+    if not isinstance(side, Expr) or side.has(floor, S.ComplexInfinity):
         raise TypeError
     return side
 
