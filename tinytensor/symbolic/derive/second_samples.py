@@ -125,13 +125,11 @@ def of_gauss_newton(
     try:
         if z:
             arriving = {str(n): tensor(np.zeros(x.shape), requires_grad=True) for n, x in enumerate(z)}
-            options = {"materialize_grads": True}
-            slopes = grad(z, list(inputs.values()), list(arriving.values()), create_graph=True, **options)
+            slopes = grad(z, [*inputs.values()], [*arriving.values()], create_graph=True, materialize_grads=True)
             forward = product(list(slopes), list(along.values()), arriving)
-            slopes = grad(whole, z, create_graph=True, **options)
-            middle = product(list(slopes), list(forward.values()), dict(zip(arriving, z, strict=True)))
-            back = grad(z, list(inputs.values()), [tensor(x) for x in middle.values()], **options)
-            engine = {n: x.detach().numpy() for n, x in zip(inputs, back, strict=True)}
+            slopes = gradients(whole, z, create_graph=True)
+            middle = product(slopes, list(forward.values()), dict(zip(arriving, z, strict=True)))
+            engine = product(z, list(middle.values()), inputs)
     except RuntimeError:  # an operation whose rule has no rule
         return None
     return _differs(products, engine, sample.size)
