@@ -175,10 +175,11 @@ def test_conditions_of_where_are_read_or_refused():
     assert list(map(str, conditions_in("2 < N < 9", D))) == ["N > 2", "N < 9"]
     assert list(map(str, conditions_in(["N >= 2", "D % 2 == 0 and D != 4"], D))) == ["N > 1", "even D", "D ≠ 4"]
     assert conditions_in("N > 0", D) == []
-    for wrong in ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"'):
+    for wrong in ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"', "N // 2 > 3", "N / 0 > 1", "N.name > 3"):
         with pytest.raises(ValueError, match="is no condition on the sizes N, D"):
             conditions_in(wrong, D)
     assert derive(lambda x: x.sum(), "N == 3", x=N)
+    assert derive(lambda A: tt.linalg.pinv(A), "N > D", A=ND).verdict.startswith("proved for N > D, where")
 
 
 TIES = "no two numbers that are compared are equal"
