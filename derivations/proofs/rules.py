@@ -14,14 +14,17 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 
-from sympy import Expr
+from sympy import Expr, S
 
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
 from tinytensor import Tensor
 from tinytensor.core.op import OPS, Op
 from tinytensor.symbolic import Index, check, derive
-from tinytensor.symbolic.derive.check import Check, entry_of_difference
+from tinytensor.symbolic.derive.check import Check
+from tinytensor.symbolic.index_calculus.adjoints import Definition, expanded
+from tinytensor.symbolic.index_calculus.formulas import normal
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 ND = ("N", "D")
 PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")
@@ -194,7 +197,11 @@ def difference(name: str, change: Callable = lambda y: y) -> Expr:
     def in_parts(**values):
         return change(op.definition(*values_of(op, values, settings)))
 
-    return entry_of_difference(derive(whole, limit=None, **tensors), derive(in_parts, limit=None, **tensors))
+    both = [derive(fn, limit=None, **tensors).derived for fn in (whole, in_parts)]
+    left, right = (Definition(x.forward[-1].left, expanded(x.forward[-1].right, x.forward[:-1])) for x in both)
+    entry = left.right - right.at(left.left)
+    theorem = vanishes([entry], both[0].facts)
+    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(entry)
 
 
 @proof(

@@ -84,7 +84,7 @@ def page(entry: Entry, limit: float | None = LIMIT) -> str:
         raise LessonFailed(f"the wrong {entry.what} of {entry.function.__name__} is not refuted:\n\n{checked}")
     parts += ["As formulas, with a name for each interim result:", typeset(checked.derivation.lines)]
     if isinstance(derivation, Derivation):
-        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}."]
+        parts += ["## Its gradient", f"{entry.gradient} {derivation.title}."]
     else:
         parts += [f"## Its {entry.what}", f"{entry.gradient}."]
     lines = [line for group in derivation.groups for line in group]

@@ -20,7 +20,7 @@ def test_blocks_are_the_plain_derivative_of_the_plain_derivative(name):
     """The proof goes line by line; here the gradient is written in arguments alone, and differentiated as a whole."""
     d = derived(name)
     raw, forward = d.derived.raw, d.derived.forward
-    for (row, _), block in d.blocks.items():
+    for (row, _), block in d.gradients.items():
         line = raw[adjoint(d.derived.trace.arrays[row])]
         gradient = expanded(expanded(line.at(block.of), list(raw.values())), forward)
         shown = expanded(expanded(block.right, list(d.derived.adjoints.values())), forward)

@@ -11,8 +11,8 @@ from tests.symbolic.derive.derived_matrices import DD, D, derived, log_det, quad
 from tinytensor import linalg
 from tinytensor.symbolic import check, derive, positive_definite
 from tinytensor.symbolic.derive import check as checking
-from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.facts import of_fact
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.index_calculus import linear_algebra, matrix_laws
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, total, value
 from tinytensor.symbolic.index_calculus.functions import upto

@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused():
     inputs = arrays(p.derivation, (3, 2))
     with pytest.raises(TypeError, match="w_dot missing"):
         p.evaluate(**inputs)
-    with pytest.raises(ValueError, match=r"w_dot has the shape \(3,\); expected that of w, \(2,\)"):
+    with pytest.raises(ValueError, match=r"w_dot has the shape \(3,\); expected \(D,\), which is \(2,\)"):
         p.evaluate(**inputs, w_dot=np.ones(3))
 
 

@@ -12,7 +12,7 @@ from tinytensor.symbolic import check, derive
 from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_by_hand, samples, time_limit
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import trace as tracing
-from tinytensor.symbolic.derive.comparison import Comparison
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.sizes import Reading
 

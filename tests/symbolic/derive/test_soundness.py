@@ -16,12 +16,12 @@ import tinytensor as tt
 from tests.symbolic.programs import with_backward
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive, hvp, positive_definite, symmetric
-from tinytensor.symbolic.derive import by_hand, comparison, samples
+from tinytensor.symbolic.derive import by_hand, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
-from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.index_calculus import quotients
@@ -175,10 +175,11 @@ def test_conditions_of_where_are_read_or_refused():
     assert list(map(str, conditions_in("2 < N < 9", D))) == ["N > 2", "N < 9"]
     assert list(map(str, conditions_in(["N >= 2", "D % 2 == 0 and D != 4"], D))) == ["N > 1", "even D", "D ≠ 4"]
     assert conditions_in("N > 0", D) == []
-    for wrong in ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"'):
+    for wrong in ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"', "N // 2 > 3", "N / 0 > 1", "N.name > 3"):
         with pytest.raises(ValueError, match="is no condition on the sizes N, D"):
             conditions_in(wrong, D)
     assert derive(lambda x: x.sum(), "N == 3", x=N)
+    assert derive(lambda A: tt.linalg.pinv(A), "N > D", A=ND).verdict.startswith("proved for N > D, where")
 
 
 TIES = "no two numbers that are compared are equal"
@@ -341,7 +342,7 @@ def test_a_tie_that_excuses_every_difference_is_noticed(monkeypatch):
         return (x.exp() * (x.relu().max() > 0)).mean()
 
     assert check(fn, {"x": wrong}, x=N)["x"].verdict == "refuted"
-    monkeypatch.setattr(comparison, "excuses", lambda edges, inputs: {*edges})
+    monkeypatch.setattr(samples, "excuses", lambda edges, inputs: {*edges})
     assert check(fn, {"x": wrong}, x=N)
 
 

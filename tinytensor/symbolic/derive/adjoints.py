@@ -197,15 +197,13 @@ def _raw_adjoints(derived: DerivedLines) -> Iterator[Definition]:
 
 
 def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
-    """The same derivation with the result of a line, `name`, as the result of the function."""
+    """The same derivation with the array of a line, `name`, as the result of the function."""
     lines = {line.name: line for group in derived.groups for line in group.lines}
     needed = reachable(lines, [name])
     kept = [group for group in derived.groups if any(line.name in needed for line in group.lines)]
     traced = copy.copy(derived.trace)
     traced.lines = replace(traced.lines, groups=kept)
     output = lines[name].left
-    if isinstance(name, Symbol):  # a number, whose adjoint is 1 otherwise
-        raise NotDerivable(f"derive: {name} is a number; a Gauss-Newton product needs an array before the loss")
     part = DerivedLines(traced, output, _program(traced, output))
     part.raw = {line.name: line for line in _raw_adjoints(part)}
     part.adjoints, part.theorems = _shortest(part, part.wanted)

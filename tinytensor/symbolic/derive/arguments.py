@@ -55,45 +55,26 @@ def multiples(whole: Size, number: Integer) -> tuple[tuple[Expr, Expr], ...]:
 
 
 def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
-    """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
+    """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart.
+
+    A sum, "2*M + 1", is a size of its own.
+    """
     if isinstance(dimension, Expr):  # of a result: N - 1, D + K
         return tuple(dims_of([dimension])[0])
-    if isinstance(dimension, int) and dimension < 1:
-        raise ValueError(_no_size(dimension))
-    if isinstance(dimension, int):
-        return () if dimension == 1 else (Integer(dimension),)
-    if not isinstance(dimension, str):
+    if not isinstance(dimension, str | int):
         raise TypeError(f'derive: the size {dimension!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
-    result = []
-    if "+" in dimension or "-" in dimension:
-        return (_sum(dimension),)
-    for part in map(str.strip, dimension.split("*")):
-        if part.isdigit() and int(part) == 0:
-            raise ValueError(_no_size(dimension))
-        if part.isdigit():
-            result += [Integer(part)] if part != "1" else []
-        elif part.isidentifier():
-            result += split.get(size(part), (size(part),))
-        else:
-            raise ValueError(f'derive: the size {dimension!r} is no product of names and numbers, such as "N" or "2*K"')
-    return tuple(result)
-
-
-def _no_size(dimension) -> str:
-    return f"derive: the size {dimension!r}: a size is a name or a whole number from 1 on; nothing has no derivative"
-
-
-def _sum(dimension: str) -> Expr:
-    """A dimension that is a sum, "2*M + 1": a size of its own, which is 1 or more for all sizes."""
-    result = S.Zero
-    for term in map(str.strip, dimension.replace("-", "+-").split("+")):
-        sign, parts = (-1 if term.startswith("-") else 1), [p.strip() for p in term.removeprefix("-").split("*")]
+    whole, products = S.Zero, []
+    for term in (dimension if isinstance(dimension, str) else str(int(dimension))).replace("-", "+-").split("+"):
+        parts = [part.strip() for part in term.removeprefix("-").split("*")]
         if not all(part.isdigit() or part.isidentifier() for part in parts):
-            raise ValueError(f'derive: the size {dimension!r} is no sum of names and numbers, such as "N" or "2*M + 1"')
-        result += sign * Mul(*[Integer(part) if part.isdigit() else size(part) for part in parts])
-    if not not_negative(result - 1):
-        raise ValueError(f"derive: the size {dimension!r} is below 1 for some sizes; expected one such as 2*M + 1")
-    return result
+            raise ValueError(
+                f'derive: the size {dimension!r} is no product of names and numbers, and no sum of such: "2*M + 1"'
+            )
+        products.append([Integer(part) if part.isdigit() else size(part) for part in parts])
+        whole += (-1 if term.startswith("-") else 1) * Mul(*products[-1])
+    if not not_negative(whole - 1):
+        raise ValueError(f"derive: the size {dimension!r} may be below 1, and nothing has no derivative")
+    return (whole,) if len(products) > 1 else tuple(f for n in products[0] if n != 1 for f in split.get(n, (n,)))
 
 
 def arguments(values: dict[str, object], split: dict) -> dict[str, object]:

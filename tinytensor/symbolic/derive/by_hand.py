@@ -26,12 +26,11 @@ from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, DerivedLines, line_key, refuse_no_number
 from tinytensor.symbolic.derive.arguments import factors
-from tinytensor.symbolic.derive.comparison import Comparison, compare
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.results import Formula, Key, Result
-from tinytensor.symbolic.derive.samples import Sample, record_calls
+from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace
@@ -236,17 +235,14 @@ def compare_at_samples(derivation: Result, name: Key, function: Callable) -> Com
         difference(sample)
         return len(failures) == number
 
-    inside = sorted(filter(derivation.inside, derivation.samples), key=_total_and_largest_size)
+    inside = filter(derivation.inside, derivation.samples)
+    inside = sorted(inside, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0)))
     compared = compare(inside, difference)
     if failures and not any(map(runs, inside)):
         raise failures[0]
     if compared.equal and not is_up() and not compared.tried():  # it always compares equal numbers, as in x == x.max()
         compared.example = compared.example or compared.equal
     return compared
-
-
-def _total_and_largest_size(sample: Sample) -> tuple[int, int]:
-    return sum(sample.at.values()), max(sample.at.values(), default=0)
 
 
 def _format_tensor(x: Tensor) -> str:

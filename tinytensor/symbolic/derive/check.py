@@ -1,7 +1,7 @@
 """check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
 
 The gradient by hand is a function of tensors, or a formula. First its numbers are compared with backward() at small
-sizes and edge values (comparison.py): the first sizes at which they differ refute it. If they agree, it is read as
+sizes and edge values (samples.py): the first sizes at which they differ refute it. If they agree, it is read as
 index formulas in the names of the function (by_hand.py), and the normal forms of the two gradients are compared. Where
 they differ, the terms that only one of the two has are named.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from sympy import Add, Expr, Indexed, Mul, S
+from sympy import Add, Expr, Indexed, Mul
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
@@ -24,12 +24,12 @@ from tinytensor.symbolic.derive.by_hand import (
     function_by_hand,
     read_by_hand,
 )
-from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Result
+from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian, Jacobian, Key
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -43,7 +43,7 @@ from tinytensor.symbolic.derive.time_limit import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
-from tinytensor.symbolic.index_calculus.formulas import Size, normal
+from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -388,17 +388,6 @@ def _term(derivation: Result, name: Key, by_hand: HandGradient) -> str:
     pairs = [(shown(entry, lines), shown(by_hand.entry, lines)) for lines in ([], derivation.derived.forward)]
     terms = ["; ".join(_difference(*pair)) for pair in pairs if pair[0] != pair[1]]
     return min(terms, key=len) if terms else ""
-
-
-def entry_of_difference(left: Derivation, right: Derivation) -> Expr:
-    """An entry of one function's result without that of another's; 0 if they are the same where no denominator is 0."""
-    entries = []
-    for derived in (left.derived, right.derived):
-        *before, last = derived.forward
-        entries.append(Definition(last.left, expanded(last.right, before)))
-    difference = entries[0].right - entries[1].at(entries[0].left)
-    theorem = vanishes([difference], left.derived.facts)
-    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(difference)
 
 
 # ------------------------------------------------------------------------------------------------ what differs

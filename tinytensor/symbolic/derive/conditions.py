@@ -7,11 +7,11 @@ denominators, arguments of logarithms and roots, numbers that are compared.
 
 import ast
 import math
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sympy import Add, Eq, Expr, Ge, Gt, Integer, Le, Lt, Mod, Ne, S, ceiling, floor
+from sympy.parsing.sympy_parser import parse_expr
 
 from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 from tinytensor.symbolic.index_calculus.vanishing import Theorem
@@ -139,15 +139,12 @@ def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
     for condition in (where,) if isinstance(where, str) else where or ():
         try:
             node = ast.parse(condition.strip(), mode="eval").body
-            parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
-            for part in parts:
-                if not isinstance(part, ast.Compare):
-                    raise SyntaxError
+            for part in node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]:
                 sides = [_side(side, known) for side in (part.left, *part.comparators)]
                 for left, operation, right in zip(sides, part.ops, sides[1:]):
                     made = size_condition(COMPARED[type(operation)], left, right)
                     conditions += [made] if made is not None else []
-        except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
+        except (SyntaxError, LookupError, TypeError, AttributeError, NameError, ZeroDivisionError) as error:
             raise ValueError(
                 f"where: {condition!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; "
                 'expected a comparison such as "N > 3" or "N % 2 == 0"'
@@ -156,51 +153,22 @@ def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
 
 
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-ARITHMETIC: dict[type, Callable] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Mod: lambda a, b: Mod(a, b),
-}
 
 
 def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
-    """One side of a comparison as a formula of the sizes."""
-    if isinstance(node, ast.Name):
-        return known[node.id]
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return Integer(node.value)
-    if isinstance(node, ast.BinOp):
-        return ARITHMETIC[type(node.op)](_side(node.left, known), _side(node.right, known))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_side(node.operand, known)
-    raise SyntaxError
-
-
-def is_implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
-    """Does one of these conditions imply it?"""
-    return any(known == condition or _is_stronger(known, condition) for known in by)
-
-
-def _is_stronger(known: SizeCondition, weaker: SizeCondition) -> bool:
-    """N > 5 is stronger than N > 3; N > 3 than N != 2; N = 4 than each that holds at 4."""
-    if known.left != weaker.left or not (known.right.is_number and weaker.right.is_number):
-        return False
-    if known.operation == "==":
-        return RELATIONS[weaker.operation](known.right, weaker.right) == True  # noqa: E712
-    if known.operation in "<>" and weaker.operation in (known.operation, "!="):
-        return bool(RELATIONS[known.operation + "="](known.right, weaker.right))
-    return False
+    """One side of a comparison as a formula of the sizes; there are no other names, and no numbers but whole ones."""
+    side = parse_expr(ast.unparse(node), known, global_dict={"Integer": Integer})
+    if not isinstance(side, Expr) or side.has(floor, S.ComplexInfinity):
+        raise TypeError
+    return side
 
 
 def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
-    """The conditions that `where` does not imply, and that exclude a size at which the function has a value."""
+    """The conditions that are none of `where`, and that exclude a size at which the function has a value."""
     result = []
     for condition in conditions:
         outside = [s for s in samples if not condition.holds(s.at)]
-        if not is_implied(condition, where) and not (outside and not any(s.finite for s in outside)):
+        if condition not in where and not (outside and not any(s.finite for s in outside)):
             result.append(condition)
     return result
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Integer, Mul
+from sympy import Add, Indexed, Integer, Mul
 
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.certificates.certificate import Certificate, CertifiedProgram
@@ -21,7 +21,7 @@ from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, 
 from tinytensor.symbolic.derive.source import check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import SYMBOLS, TimeLimit, in_time, is_up, limited, rest_of, stage, stopped
 from tinytensor.symbolic.derive.values import ExtremeMask
-from tinytensor.symbolic.index_calculus.adjoints import Name, d, expanded, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.numbers import differing_entry
@@ -65,11 +65,6 @@ class Derivation(Result):
     def symbols(self) -> list[Size]:
         """The sizes that are symbols."""
         return symbols_of(as_arguments(self.arguments, {}))
-
-    def entry(self, name: str) -> tuple[Expr, Expr]:
-        """An entry of the gradient of an argument, and its formula in names of the function alone."""
-        line = self.derived.adjoints[d(self.derived.trace.arrays[name])]
-        return line.left, expanded(line.right, list(self.derived.adjoints.values()))
 
     @cached_property
     def samples(self) -> list[Sample]:
@@ -125,7 +120,7 @@ class Derivation(Result):
         return mismatch(sample.gradients[name], by_hand, sample.size)
 
     @property
-    def loss(self) -> str:
+    def title(self) -> str:
         """What 𝓛 is, in words."""
         output = self.derived.output
         if isinstance(output, Indexed):
@@ -133,8 +128,6 @@ class Derivation(Result):
             named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
             return f"𝓛: any scalar that is computed from {output.base.text}{named}"
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
-
-    title = loss
 
     @property
     def groups(self) -> list[list[Formula]]:

@@ -6,7 +6,6 @@ The gradient stays that of all entries as independent numbers, at a symmetric ma
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,14 +43,9 @@ def positive_definite(argument: str) -> Fact:
 
 
 class Shape(tuple):
-    """The shape of an argument of which a fact is known."""
+    """The shape of an argument of which a fact is known, `what`."""
 
-    what: str
-
-    def __new__(cls, sizes: Sequence, what: str):
-        self = super().__new__(cls, sizes)
-        self.what = what
-        return self
+    what = ""
 
 
 ARRAYS: dict[str, type[Array]] = {"": Array, "symmetric": SymmetricArray, "positive definite": PositiveDefiniteArray}
@@ -69,8 +63,8 @@ def with_facts(where, arguments: dict[str, object]) -> tuple[object, dict[str, o
                 f"{fact.what}({fact.argument!r}): expected the name of an argument that is a square matrix, such as "
                 f'("D", "D"); {fact.argument} is {shape!r}'
             )
-        known = getattr(shape, "what", "")
-        arguments[fact.argument] = Shape(shape, known if known == "positive definite" else fact.what)
+        known, arguments[fact.argument] = getattr(shape, "what", ""), Shape(shape)
+        arguments[fact.argument].what = known if known == "positive definite" else fact.what
     return [c for c in conditions if not isinstance(c, Fact)], arguments
 
 

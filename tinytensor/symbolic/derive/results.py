@@ -1,6 +1,6 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -8,15 +8,14 @@ from html import escape
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
-from tinytensor.symbolic.derive.comparison import compare
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
-from tinytensor.symbolic.derive.samples import Sample, refused_sizes
+from tinytensor.symbolic.derive.samples import Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import DIAGONAL, Matrices, Matrix
@@ -64,16 +63,20 @@ class Formula(Typeset):
         sizes = {} if self.derived is None else self.derived.trace.unnamed_sizes
         return as_shown(self.left, self.recurrences), as_shown(self.right.xreplace(sizes), self.recurrences)
 
+    def written(self, typeset: bool) -> str:
+        """The formula as text or as LaTeX; behind that of a state its first value."""
+        write, separator = (equation_tex, r",\quad ") if typeset else (equation, ", ")
+        steps = first_values(self.left, self.recurrences)
+        return separator.join((write(*self.shown, self.names), *(write(*pair) for pair in steps)))
+
     def __str__(self) -> str:
-        steps = ", ".join(equation(*pair) for pair in first_values(self.left, self.recurrences))
-        return equation(*self.shown, self.names) + (f", {steps}" if steps else "")
+        return self.written(False)
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        steps = ",\\quad ".join(equation_tex(*pair) for pair in first_values(self.left, self.recurrences))
-        return equation_tex(*self.shown, self.names) + (rf",\quad {steps}" if steps else "")
+        return self.written(True)
 
 
 class Block(Formula):
@@ -86,18 +89,11 @@ class Block(Formula):
         super().__init__(line, *origin)
         self.of, self.by, self.pattern = of, by, pattern
 
-    def __str__(self) -> str:
-        return self._written(text, self.pattern[0])
-
-    __repr__ = __str__
-
-    def latex(self) -> str:
-        """The formula as LaTeX, without dollar signs."""
-        return self._written(tex, self.pattern[1])
-
-    def _written(self, write: Callable[..., str], pattern: str) -> str:
+    def written(self, typeset: bool) -> str:
+        """The block as text or as LaTeX."""
+        write = tex if typeset else text
         of, by, right = (write(e, self.names) for e in (self.of, self.by, self.right))
-        return f"{pattern.format(of, by)} = {right}"
+        return f"{self.pattern[typeset].format(of, by)} = {right}"
 
     @property
     def is_matrix(self) -> bool:
@@ -358,6 +354,11 @@ class Result(Typeset):
             return (*self.dims(key[0]), *self.dims(key[1]))
         tensors = self.derived.trace.tensors
         return tensors[key].dims if key in tensors else self.derived.trace.result.dims
+
+    def entry(self, key: Key) -> tuple[Expr, Expr]:
+        """An entry of a derivative, and its formula in names of the function alone."""
+        line = self.gradients[key]
+        return line.left, expanded(line.right, list(self.derived.adjoints.values()))
 
     def label(self, key: Key) -> str:
         """A derivative in words: ∂𝓛/∂w."""

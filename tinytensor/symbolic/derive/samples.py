@@ -2,12 +2,13 @@
 
 The formulas of a derivation are compared here with the function in float64: at every size from 1 to 9 and a few larger
 ones (every pair for two sizes), at values of both signs, at zeros and ties, and at whole numbers that meet every class,
-the first and the last. Where formulas compare with a number, values on both sides of it are tried.
+the first and the last. Where formulas compare with a number, values on both sides of it are tried. One point at which
+formulas, or a gradient by hand, differ from the function refutes them, unless a condition on values fails there.
 """
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -25,6 +26,7 @@ from tinytensor.ops.matrices import LinAlgError
 from tinytensor.ops.pointwise import atan2
 from tinytensor.ops.reduce import power_of_length
 from tinytensor.symbolic.derive.arguments import Argument
+from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
@@ -200,9 +202,8 @@ def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
     def note(op, args, result):
         tensors = tensors_of(args)
         if any(_address(a) in reached for a in tensors):
-            results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
-            reached.update(map(_address, results))
-            calls.tensors += results
+            calls.tensors += tensors_of([result])
+            reached.update(map(_address, tensors_of([result])))
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
                 call = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
                 calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or call), calls.size))
@@ -293,21 +294,71 @@ def compared_numbers(lines: Sequence[Definition]) -> list[float]:
 
 
 def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
-    """The sizes that the function refuses, in words; empty if it takes all."""
-
-    def refuses(assignment: dict[Size, int]) -> bool:
-        return all(s.error for s in samples if assignment.items() <= s.at.items())
-
-    refused = []
-    for size in sizes:
-        numbers = sorted({s.at[size] for s in samples})
-        alone = [{size: n} for n in numbers if refuses({size: n})]
-        if {size: max(LARGER)} not in alone:  # at the largest number there is one sample, whose other sizes are small
-            alone = [assignment for assignment in alone if assignment[size] <= max(LARGER)]
-        refused += alone
-    for sample in samples:
-        fails = sample.error and max(sample.at.values(), default=0) <= max(LARGER)
-        if fails and not any(assignment.items() <= sample.at.items() for assignment in refused) and refuses(sample.at):
-            refused.append(sample.at)
+    """The sizes that the function refuses, in words; empty if it takes all. Beyond LARGER there are few samples."""
+    samples = [s for s in samples if max(s.at.values(), default=0) <= max(LARGER)]
+    alone = [{size: n} for size in sizes for n in sorted({s.at[size] for s in samples})]
+    refused: list[dict[Size, int]] = []
+    for part in (*alone, *(s.at for s in samples)):
+        known = any(smaller.items() <= part.items() for smaller in refused)
+        if not known and all(s.error for s in samples if part.items() <= s.at.items()):
+            refused.append(part)
     parts = [" and ".join(f"{size} = {n}" for size, n in assignment.items()) for assignment in refused]
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
+
+
+# ------------------------------------------------------------------------------------------------- the comparison
+
+
+THIN = {"equality", "step", "tie"}  # keys of conditions that fail at single values alone, where the code allows it
+
+
+@dataclass
+class Comparison:
+    """What a comparison in numbers says.
+
+    example: the first point at which there is a difference, in words; empty if there is none but where a condition on
+    values fails. needed: those conditions, and "equality" for equal numbers in x == y. equal: a point at which they
+    differ, and only an x == y is a tie. agreed: the sizes of the points at which there is none, with the conditions
+    that fail there.
+    """
+
+    example: str = ""
+    needed: set[str] = field(default_factory=set)
+    equal: str = ""
+    agreed: list[tuple[dict, Iterable[str]]] = field(default_factory=lambda: [({}, ())])
+
+    def tried(self, sizes: Sequence[SizeCondition] = (), besides: frozenset[str] = frozenset()) -> bool:
+        """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
+        return any(not {*edges} - besides and all(c.holds(numbers) for c in sizes) for numbers, edges in self.agreed)
+
+
+def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str | None, set[str]]]) -> Comparison:
+    """Compare at the points for which there is time, up to the first that refutes.
+
+    difference: what differs at a point, in words; empty if nothing does, None if nothing is compared. Besides: the keys
+    of the conditions on values that fail there.
+    """
+    result = Comparison(agreed=[])
+    for point in points:
+        if is_up():
+            break
+        example, edges = difference(point)
+        if example:
+            edges = excuses(edges, point.floats)
+            if not edges:
+                result.example = example
+                break
+            result.equal = result.equal or (example if edges == {"equality"} else "")
+            result.needed |= edges - {"equality"} or edges  # another condition leaves the point out in any case
+        elif example is not None:
+            result.agreed.append((point.at, edges))
+    return result
+
+
+def excuses(edges: Iterable[str], floats: Iterable[np.ndarray]) -> set[str]:
+    """The conditions that fail at these values, and need not hold at those nearby: they excuse a difference.
+
+    Where the floats are of no special form, numbers that are compared and equal are so at all values nearby: relu(x) is
+    0 at all negative x, and that its sign compares it with 0 is no reason to leave all of them out.
+    """
+    return {*edges} - THIN if all((x != x.round(2)).all() for x in floats) else {*edges}

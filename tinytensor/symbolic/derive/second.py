@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from sympy import Add, Expr, Indexed, S, Symbol
 
+from tinytensor.core import late_bound
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
@@ -33,6 +34,7 @@ from tinytensor.symbolic.derive.forward_mode import (
     with_one_hot,
     words_of,
 )
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
 from tinytensor.symbolic.derive.samples import Sample, mismatch, small_enough
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
@@ -60,7 +62,7 @@ class Second(Result):
 
     about = ""
     shown_blocks: list[Formula]  # the lines that are printed below the gradients
-    of_gradients = True  # are these derivatives of the gradients, or of the value?
+    engine = staticmethod(of_gradients)  # the comparison: of derivatives of the gradients, or of the value
     with_gradients = False  # are the gradients shown, and computed, too?
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
@@ -177,7 +179,8 @@ class Second(Result):
 
     def compare(self, *point) -> str | None:
         """What differs from the engine, or from differences, at a point, for a direction and the products with it."""
-        return (of_gradients if self.of_gradients else of_value)(self.derivation.fn, *point)
+        with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
+            return self.engine(self.derivation.fn, *point)
 
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
@@ -267,14 +270,11 @@ class Blocks(Second):
         self.gradients[block] = Block(line, of, by, self.pattern, self.names, self.derived)
 
     @property
-    def blocks(self) -> dict[tuple[str, str], Block]:
-        """The formula of each block, by its two names."""
-        return self.gradients
-
-    @property
     def shown_blocks(self) -> list[Formula]:
         """The blocks, one of ∂²𝓛/∂a∂b and ∂²𝓛/∂b∂a."""
-        return [x for (a, b), x in self.blocks.items() if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)]
+        return [
+            x for (a, b), x in self.gradients.items() if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)
+        ]
 
     def label(self, block: tuple[str, str]) -> str:
         """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
@@ -282,14 +282,9 @@ class Blocks(Second):
 
     # ------------------------------------------------------------------------------------------------ for `check`
 
-    def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
-        """An entry of a block, and its formula in names of the function alone."""
-        formula = self.blocks[block]
-        return formula.left, expanded(formula.right, list(self.derived.adjoints.values()))
-
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
-        return with_first_indices(expr, getattr(self.blocks[block].by, "indices", ()))
+        return with_first_indices(expr, getattr(self.gradients[block].by, "indices", ()))
 
     @property
     def samples(self) -> list[Sample]:
@@ -298,7 +293,7 @@ class Blocks(Second):
 
     def _entries(self, sample: Sample) -> float:
         """The number of entries of the largest block at a point."""
-        return max(np.prod(self._shape_at(sample, block), dtype=float) for block in self.blocks)
+        return max(np.prod(self._shape_at(sample, block), dtype=float) for block in self.gradients)
 
     def _shape_at(self, sample: Sample, block: tuple[str, str]) -> tuple[int, ...]:
         parts = (sample.inputs[n].shape if n in self.arrays else np.shape(sample.value) for n in block)
@@ -310,7 +305,7 @@ class Blocks(Second):
         if values is None:
             return None
         products: dict[str, np.ndarray] = {}
-        for first, second in self.blocks:
+        for first, second in self.gradients:
             product = np.tensordot(values[first, second], along[second], along[second].ndim)
             products[first] = products.get(first, 0) + product
         return products
@@ -361,7 +356,10 @@ class Hessian(Blocks):
                 self.add((first, second), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
-    hessian = Blocks.blocks
+    @property
+    def hessian(self) -> dict[tuple[str, str], Block]:
+        """The formula of each block."""
+        return self.gradients
 
 
 class Jacobian(Blocks):
@@ -371,7 +369,7 @@ class Jacobian(Blocks):
     which is the vector-Jacobian product.
     """
 
-    about, prefix, of_gradients = "the Jacobian", "J", False
+    about, prefix, engine = "the Jacobian", "J", staticmethod(of_value)
     contents = "The value and the blocks by result and argument"
     pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
 
@@ -387,7 +385,7 @@ class Jacobian(Blocks):
     @property
     def jacobian(self) -> dict[str, Block]:
         """The formula for each argument."""
-        return {name: block for (_, name), block in self.blocks.items()}
+        return {name: block for (_, name), block in self.gradients.items()}
 
     @property
     def title(self) -> str:
@@ -451,7 +449,7 @@ class Products(Second):
 class JacobianProduct(Products):
     """Ẏ = J v, the derivative of the result in a direction of the arguments; see `jvp`."""
 
-    about, of_gradients = "the Jacobian-vector product", False
+    about, engine = "the Jacobian-vector product", staticmethod(of_value)
 
     def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivative of each line, forward."""
@@ -493,7 +491,6 @@ class GaussNewtonProduct(Products):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
         self.calls = self._calls_of_z()
         part = lines_to(derived, z)
-        self.theorems += part.theorems
         moved.move(part.forward, known)
         if z not in known:
             raise NotDerivable(f"gauss_newton: {z.text} does not depend on {', '.join(self.wrt)}")
@@ -542,6 +539,6 @@ class GaussNewtonProduct(Products):
         entry = None if value is None else as_plain_entry(value)
         return entry is not None and self.derived.trace.lines.renames.get(name_of(entry), name_of(entry)) == self.of
 
-    def compare(self, *point) -> str | None:
+    def engine(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
-        return of_gauss_newton(self.derivation.fn, *point, self.calls)
+        return of_gauss_newton(*point, self.calls)

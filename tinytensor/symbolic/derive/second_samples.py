@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from tinytensor.autograd import grad
-from tinytensor.core import late_bound
 from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample, composed_call, gradients
 from tinytensor.symbolic.numbers import CANCELLED, ROUNDING, agrees, differing_entry
 
@@ -67,9 +65,8 @@ def of_value(fn: Callable, sample: Sample, along: Arrays, products: Arrays, smoo
     size = sum(np.abs(sample.gradients[n] * x).sum() for n, x in along.items()) + np.abs(left * slope).sum()
     if not abs((left * slope).sum() - wanted) <= ROUNDING * (1 + size) + CANCELLED * sample.size:
         return " does not match backward()"
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
-        if smooth and differences(lambda v: [fn(**v).detach().numpy()], sample, along, products) is False:
-            return " does not match differences of the value"
+    if smooth and differences(lambda v: [fn(**v).detach().numpy()], sample, along, products) is False:
+        return " does not match differences of the value"
     return ""
 
 
@@ -80,15 +77,14 @@ def of_gradients(fn: Callable, sample: Sample, along: Arrays, products: Arrays, 
         return [x.detach().numpy() for x in gradients_at(fn, values, products)]
 
     values = leaves(sample)
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
-        try:
-            first = gradients_at(fn, values, along, graph=True)
-            engine = product(first, list(along.values()), {n: values[n] for n in products})
-        except Exception:  # an operation whose rule has no rule: differences are all there is
-            engine = {}
-        if differs := _differs(products, engine, sample.size):
-            return differs
-        close = differences(slopes, sample, along, products) if smooth else None
+    try:
+        first = gradients_at(fn, values, along, graph=True)
+        engine = product(first, list(along.values()), {n: values[n] for n in products})
+    except Exception:  # an operation whose rule has no rule: differences are all there is
+        engine = {}
+    if differs := _differs(products, engine, sample.size):
+        return differs
+    close = differences(slopes, sample, along, products) if smooth else None
     if close is False:
         return " does not match finite differences of the gradients"
     compared = close or (engine and all(np.isfinite(x).all() for x in engine.values()))
@@ -122,21 +118,18 @@ def of_gauss_newton(
             counts[op.name] += 1
         return result
 
-    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"), double_precision():
-        with observe(on_op=note):
-            whole = fn(**values)
-        z = [results[call] for call in calls if call in results]  # at some sizes it may be off the tape
-        engine = {n: np.zeros(x.shape) for n, x in inputs.items()}
-        try:
-            if z:
-                arriving = {str(n): tensor(np.zeros(x.shape), requires_grad=True) for n, x in enumerate(z)}
-                options = {"materialize_grads": True}
-                slopes = grad(z, list(inputs.values()), list(arriving.values()), create_graph=True, **options)
-                forward = product(list(slopes), list(along.values()), arriving)
-                slopes = grad(whole, z, create_graph=True, **options)
-                middle = product(list(slopes), list(forward.values()), dict(zip(arriving, z, strict=True)))
-                back = grad(z, list(inputs.values()), [tensor(x) for x in middle.values()], **options)
-                engine = {n: x.detach().numpy() for n, x in zip(inputs, back, strict=True)}
-        except RuntimeError:  # an operation whose rule has no rule
-            return None
+    with observe(on_op=note):
+        whole = fn(**values)
+    z = [results[call] for call in calls if call in results]  # at some sizes it may be off the tape
+    engine = {n: np.zeros(x.shape) for n, x in inputs.items()}
+    try:
+        if z:
+            arriving = {str(n): tensor(np.zeros(x.shape), requires_grad=True) for n, x in enumerate(z)}
+            slopes = grad(z, [*inputs.values()], [*arriving.values()], create_graph=True, materialize_grads=True)
+            forward = product(list(slopes), list(along.values()), arriving)
+            slopes = gradients(whole, z, create_graph=True)
+            middle = product(slopes, list(forward.values()), dict(zip(arriving, z, strict=True)))
+            engine = product(z, list(middle.values()), inputs)
+    except RuntimeError:  # an operation whose rule has no rule
+        return None
     return _differs(products, engine, sample.size)

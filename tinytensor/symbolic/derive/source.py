@@ -18,6 +18,7 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.code_lines import ArrayAtStep, CodeLine, CodeLoop, SymbolAtStep
 from tinytensor.symbolic.derive.samples import Sample
+from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
@@ -309,23 +310,21 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     call = f"evaluate of {source.name}"
     free = {source.identifier(s): s for s in source.free}
     _check_names(source, inputs, free, call)
-    arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
-    for name, a in source.arguments.items():
-        if arrays[name].ndim != len(a.dims):
-            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
+    shapes = {n: a.shape for n, a in source.arguments.items()}
+    shapes |= {source.identifier(x): shapes[n] for n, x in source.directions.items()}
+    if inputs.get("upstream") is not None:
+        shapes["upstream"] = source.trace.result.shape
+    below = {n: a.below for n, a in source.arguments.items() if a.below is not None}
+    arrays = {n: _array(inputs[n], n in below, f"{call}: {n}") for n in shapes}
+    for name, shape in shapes.items():
+        if arrays[name].ndim != len(shape):
+            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(shape)}")
     sizes = {s: int(inputs[n]) for n, s in free.items()}
     for size, name, k, by, less in source.sizes:
         sizes[size] = (arrays[name].shape[k] - int(less.xreplace(sizes))) // int(by.xreplace(sizes))
-    for name, a in source.arguments.items():
-        _check_array(arrays[name], a, sizes, f"{call}: {name}")
-    shapes = {source.identifier(x): (n, arrays[n].shape) for n, x in source.directions.items()}
-    if inputs.get("upstream") is not None:
-        shapes["upstream"] = "the value", _numbers(source.trace.result.shape, sizes)
-    more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in shapes}
-    for name, (of, shape) in shapes.items():
-        if more[name].shape != shape:
-            raise ValueError(f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {shape}")
-    results = source.function(**arrays, **tables(source), **more, **{n: sizes[s] for n, s in free.items()})
+    for name, shape in shapes.items():
+        _check_array(arrays[name], shape, below.get(name), sizes, f"{call}: {name}")
+    results = source.function(**arrays, **tables(source), **{n: sizes[s] for n, s in free.items()})
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
 
 
@@ -353,36 +352,25 @@ def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str
         raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
 
 
-def _check_array(array: np.ndarray, argument: Argument, sizes: dict[Size, int], what: str) -> None:
-    """Has an argument the shape that belongs to these sizes, and has it entries within its range?"""
-    if array.shape != (expected := _numbers(argument.shape, sizes)) or min(sizes.values(), default=1) < 1:
-        words = ", ".join(f"{s} = {n}" for s, n in sizes.items())
-        raise ValueError(
-            f"{what} has the shape {array.shape}; expected {_format_shape(argument.shape)}, which is {expected} for "
-            f"{words}"
-        )
-    if argument.below is not None:
-        below = int(argument.below.xreplace(sizes))
-        wrong = array[(array < 0) | (array >= below)]
+def _check_array(array: np.ndarray, shape: tuple, below: Expr | None, sizes: dict[Size, int], what: str) -> None:
+    """Has an array the shape that belongs to these sizes, and has one of indices entries within its range?"""
+    expected = tuple(int(n.xreplace(sizes)) for n in shape)
+    if array.shape != expected or min(sizes.values(), default=1) < 1:
+        words = f"{_format_shape(shape)}, which is {expected} for {format_sizes(sizes)}"
+        raise ValueError(f"{what} has the shape {array.shape}; expected {words}")
+    if below is not None:
+        wrong = array[(array < 0) | (array >= (most := int(below.xreplace(sizes))))]
         if wrong.size:
-            raise IndexError(f"{what} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
-
-
-def _numbers(shape: Iterable[Expr], sizes: dict[Size, int]) -> tuple[int, ...]:
-    return tuple(int(n.xreplace(sizes)) for n in shape)
+            raise IndexError(f"{what} has the entry {wrong.flat[0]}; expected 0 to {most - 1}")
 
 
 def _format_shape(shape) -> str:
     return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
-def _numpy(x):
-    return x.detach().numpy() if isinstance(x, Tensor) else x
-
-
-def _array(value, argument: Argument, what: str) -> np.ndarray:
-    array = np.asarray(_numpy(value))
-    if argument.below is None:
+def _array(value, of_indices: bool, what: str) -> np.ndarray:
+    array = np.asarray(value.detach().numpy() if isinstance(value, Tensor) else value)
+    if not of_indices:
         return array.astype(np.float64)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{what} has the dtype {array.dtype}; expected whole numbers, for it is an Index")

@@ -243,7 +243,6 @@ class Trace:
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
         self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
-        self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
         return value, *further
 
     def _check_roundings(self, term: Term, call: SymbolicCall) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
@@ -49,19 +49,11 @@ class Value(Factored):
         """An index for each factor, with letters that differ from one another and from those of `used`."""
         letters, result = {i.name for i in used}, []
         for n in self.sizes:
-            names = [*getattr(n, "letters", ()), *_letters_of(n), *"ijklmpqrsuvabcdefgh"]
-            name = next(letter for letter in names if letter not in letters)
+            of_symbols = (letter for s in sorted(n.atoms(Size), key=str) for letter in s.letters)  # of those in N - 1
+            name = next(letter for letter in (*of_symbols, *"ijklmpqrsuvabcdefgh") if letter not in letters)
             letters.add(name)
             result.append(Index(name, n))
         return result
-
-    def like(self, entry: Callable[..., Expr], dims: Dims | None = None, finite=None) -> "Value":
-        return Value(self.dims if dims is None else dims, entry, self.dtype, finite)
-
-
-def _letters_of(size: Expr) -> list[str]:
-    """The letters of the first symbol of a size such as N - 1."""
-    return [letter for s in sorted(size.atoms(Size), key=str) for letter in s.letters]
 
 
 def dims_of(shape: Sequence[Expr]) -> Dims:
@@ -165,14 +157,13 @@ class Lines:
         """What is known of signs, by the definitions so far."""
         return Signs(line for group in self.groups for line in group.lines)
 
-    def unused(self, wanted: str, by_user: bool = False) -> str:
-        """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""
+    def unused(self, wanted: str) -> str:
+        """The name that was wanted, with a number behind it if it is taken or reserved."""
         wanted = wanted if wanted.isidentifier() else "u"
         numbered = (f"{wanted}{k}" for k in itertools.count(2))
-        reserved = set() if by_user else self.reserved
-        if wanted in reserved and wanted not in self.names:
+        if wanted in self.reserved and wanted not in self.names:
             self.avoided.add(wanted)
-        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names | reserved)
+        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names | self.reserved)
         self.names.add(name)
         return name
 
@@ -189,31 +180,23 @@ class Lines:
         array = Array(name, tuple(value.sizes))
         return array, array[tuple(indices)], indices
 
-    def name(
-        self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "", **marks
-    ) -> Value:
+    def name(self, value: Value, wanted: str, where: str = "", **marks) -> Value:
         """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
         if self.silent:
             return value
         indices = value.indices()
-        if (
-            not closed
-            and not before
-            and (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None
-        ):
+        if (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None:
             return value_of_name(old, value)  # the same formula has a name already
         array, entry, indices = self.left(wanted, value)
         right = fresh(S(value.entry(*indices)))
         self.known[formula_key(right, indices)] = array
-        self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
+        self.groups.append(Group([Definition(entry, right)], [], where, **marks))
         return value_of_name(array, value)
 
 
 def value_of_name(array: Name, like: Value) -> Value:
     """The entries of a name as a value."""
-    if isinstance(array, Symbol):
-        return Value(like.dims, lambda: array, like.dtype, like.finite)
-    return Value(like.dims, lambda *indices: array[indices], like.dtype, like.finite)
+    return replace(like, entry=(lambda: array) if isinstance(array, Symbol) else (lambda *indices: array[indices]))
 
 
 def as_plain_entry(value: Value) -> Indexed | Symbol | None:

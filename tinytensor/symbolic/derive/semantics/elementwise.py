@@ -1,6 +1,7 @@
 """The semantics of elementwise operations."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import sympy
 from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
@@ -15,7 +16,6 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     broadcast,
     elementwise,
     semantics_of,
-    with_finite,
 )
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import name_of
@@ -91,19 +91,12 @@ FORMULAS |= {
     "floor_divide": lambda a, b: floored(a / b),
     "remainder": lambda a, b: a - b * floored(a / b),
     "sloped": lambda h, z, slope: h * (slope + (1 - slope) * theta(_let_go(z))),
-    "gelu_erf_backward": lambda h, x, *_: h * (Phi(x) + x * Phi(x).fdiff()),
-    "gelu_tanh_backward": lambda h, x, half, slope, cubic, three: h * half * _gelu_slope(x, slope, cubic, three),
 }
 
 
 def _let_go(z: Expr) -> Expr:
     """z where only its sign is used, which is constant with or without detach()."""
     return z.xreplace({h: h.args[0] for h in z.atoms(detach)})
-
-
-def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
-    t = sympy.tanh(slope * (x + cubic * x**3))
-    return 1 + t + x * (1 - t**2) * slope * (1 + three * x**2)
 
 
 TRUTHS_ALONE = {"logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
@@ -171,7 +164,7 @@ def scale(call: SymbolicCall) -> Value:
     a, b = call.args
     if b.finite is not None or (a.finite is not None and (b.dims or not call.lines.signs.positive(b.entry()))):
         raise call.refuse("an input is -inf in places; only a number that is known to be positive may stand beside it")
-    return with_finite(elementwise(call, FORMULAS[call.op], a, b), a.finite)
+    return replace(elementwise(call, FORMULAS[call.op], a, b), finite=a.finite)
 
 
 @semantics_of("softplus")

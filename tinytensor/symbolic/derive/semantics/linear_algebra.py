@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from sympy import Expr, KroneckerDelta, S, log
 
-from tinytensor.symbolic.derive.conditions import size_condition
 from tinytensor.symbolic.derive.semantics.sums import product_of
 from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, transposed
 from tinytensor.symbolic.derive.values import Value
@@ -145,8 +144,6 @@ def pinv(call: SymbolicCall) -> Value:
         raise call.refuse(
             f'the formulas for tall and for wide matrices differ; choose one: where="{rows} >= {columns}"'
         )
-    if (condition := size_condition(">=", rows, columns) if tall else size_condition("<=", rows, columns)) is not None:
-        call.size_conditions.append(condition)
     call.conditions["rank"] = None
     columns_of = a if tall else transposed(a)
     rows_of = transposed(columns_of)

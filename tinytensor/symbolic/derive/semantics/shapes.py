@@ -1,6 +1,7 @@
 """The semantics of operations that move entries: views, slices, concatenation, diagonals."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -46,7 +47,7 @@ def reshape(call: SymbolicCall) -> Value:
         dims.append(tuple(dim))
     if left:
         raise call.refuse(f"the shape {shape} does not follow from {x.shape}")
-    return x.like(x.entry, tuple(dims), x.finite)
+    return replace(x, dims=tuple(dims))
 
 
 def _is_divisor(factor: Expr) -> bool:
@@ -73,7 +74,7 @@ def expand(call: SymbolicCall) -> Value:
     if reduced:  # spread: the result of a reduction in the shape before
         gone = {int(n) for n in reduced[0]}
         kept = iter(d for d in x.dims if d) if len(x.dims) == len(shape) else iter(x.dims)
-        x = x.like(x.entry, tuple(() if n in gone else next(kept) for n in range(len(shape))), x.finite)
+        x = replace(x, dims=tuple(() if n in gone else next(kept) for n in range(len(shape))))
     whole = dims_of(shape)
     padded = ((),) * (len(whole) - len(x.dims)) + x.dims
     dims = tuple(known or new for known, new in zip(padded, whole, strict=True))
@@ -141,10 +142,6 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
     """`_slice_dimension` for the elements from `start` to before `stop`."""
     length = stop - start
     if len(dim) == 1:
-        for number in (length, start):
-            coefficient = number.args[0] if number.is_Mul else S.One
-            if isinstance(dim[0], Size) and coefficient.is_Rational and coefficient.q > 1:
-                raise Split(dim[0], (coefficient.q, size(f"{dim[0]}{coefficient.q}")))
         return dims_of([length])[0], lambda i=S.One: [start + i]
     tail = Mul(*dim[1:])
     first, count = sympy.cancel(start / tail), sympy.cancel(length / tail)
@@ -179,7 +176,7 @@ def concatenate(call: SymbolicCall) -> Value:
     rank = len(xs[0].dims) + (call.op == "stack")
     axis = int(axis) % rank
     if call.op == "stack":
-        xs = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
+        xs = [replace(x, dims=(*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
     xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out
     if len(xs) == 1:
         return xs[0]

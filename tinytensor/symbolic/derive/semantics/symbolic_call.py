@@ -1,6 +1,7 @@
 """The table of semantics, a call of an operation, and broadcasting."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -32,13 +33,9 @@ def semantics_of(*names: str) -> Callable:
     return enter
 
 
-REFUSED = {  # operations that no index formula follows here, and what to do instead
+REFUSED = {  # operations that are read, and that no index formula follows, and what to do instead
     "flip": "an index that runs backward is not part of the index calculus; reverse the argument outside",
-    "dropped": "random numbers are no function of the arguments; give the mask as an argument, or call eval()",
-    "put": "values are written into some places of a tensor; build the tensor with tt.where(), tt.cat() or a mask",
-    "scatter_extreme": "the largest of the values that meet in one place has no index formula; prove() it at one size",
     "round": "rounding to the even neighbour has no index formula; use floor(x + 1/2)",
-    "qr": "the calculus has no orthogonal factor; give the factors as arguments, or use linalg.solve(A.T @ A, A.T @ b)",
 }
 
 
@@ -48,7 +45,6 @@ class SymbolicCall:
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
         self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
-        self.size_conditions: list = []  # and on sizes
         self.never_negative: Callable[[Expr], bool] = not_negative  # of a formula of sizes
 
     def refuse(self, why: str) -> NotDerivable:
@@ -85,13 +81,8 @@ class SymbolicCall:
         """The value as the entries of a name; it becomes a line if it is a formula."""
         bare = Value(value.dims, value.entry)
         if as_plain_entry(bare) is None:
-            value = with_finite(self.lines.name(bare, otherwise, where=self.where), value.finite)
+            value = replace(self.lines.name(bare, otherwise, where=self.where), finite=value.finite)
         return value
-
-
-def with_finite(value: Value, finite: Callable | None) -> Value:
-    """The value, which is -inf where `finite` is 0."""
-    return Value(value.dims, value.entry, value.dtype, finite)
 
 
 def number(expr: Expr) -> Value:
@@ -149,7 +140,7 @@ def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> 
 def moved(x: Value, dims: Dims, source: Callable[..., Iterable[Expr]]) -> Value:
     """The entries of x elsewhere: `source` gives the indices of x from those of the result."""
     entry, finite = (function and (lambda *i, of=function: of(*source(*i))) for function in (x.entry, x.finite))
-    return x.like(entry, dims, finite)
+    return replace(x, dims=dims, entry=entry, finite=finite)
 
 
 def transposed(x: Value) -> Value:
