@@ -154,7 +154,7 @@ class Certificate:
             if isinstance(name, SymmetricArray):
                 raise NotCertifiable(f"certificate: that {name} is symmetric is no hypothesis of a certificate yet")
             if len(getattr(name, "sizes", ())) > MOST:
-                raise NotCertifiable(f"certificate: {name} has more than {MOST} indices, which the library of Coq lacks")
+                raise NotCertifiable(f"certificate: {name} has more than the {MOST} indices of put{MOST} in Coq")
         self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
         self.needed = self._conditions()
         self.uses = [(line, use) for line in self.moving.values() for use in self.weighted(line)]
