@@ -14,7 +14,7 @@ from tests.mutants.planting import planted_walk
 from tests.symbolic.prove import functions
 from tests.symbolic.prove.functions import function, softsign_kernel, wrong_softsign
 from tinytensor.core.dispatch import state
-from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
+from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, symbols
 from tinytensor.symbolic.exact.tensors import _readable
 
 
@@ -532,6 +532,12 @@ def test_latex():
     assert latex(F.linear(symbols("x", 2), symbols("alpha_hat", 1, 2))) == (
         r"\begin{bmatrix} \alpha_{hat 0 0} x_{0} + \alpha_{hat 0 1} x_{1} \end{bmatrix}"
     )
+
+
+def test_latex_writes_the_conditions_of_a_path():
+    with path() as conditions:
+        y = F.relu(symbols("x", 2, witness=[1, -2]))
+    assert latex(y, conditions) == rf"{latex(y)},\quad x_{{0}} > 0,\quad x_{{1}} < 0"
 
 
 @pytest.mark.parametrize(
