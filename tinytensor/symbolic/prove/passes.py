@@ -133,9 +133,6 @@ class Pass:
 
 def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
     """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
-    leaves = subject.leaves
-    for leaf in leaves.values():
-        leaf.grad = None
     with each_step(progress.check), subject.kept(), atoms_kept():
         forward = Forward(subject, number)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
@@ -147,8 +144,6 @@ def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
     with subject.kept():
         comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
         example = find_counterexample(subject, number, forward, backward) if comparable else None
-        for leaf in leaves.values():
-            leaf.grad = None
     return Pass(forward, backward, constant, findings, wrong, example)
 
 
@@ -335,7 +330,6 @@ class Backward:
                 self.replace(call, None)
         for name, leaf in forward.leaves.items():
             self.arrive(leaf, name, leaf._data, leaf.grad)
-            leaf.grad = None
 
     def arrive(self, target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         """Note the gradient of a value; return the expected one, the sum of its readers' adjoints times derivatives."""

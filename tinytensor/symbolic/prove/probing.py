@@ -148,9 +148,7 @@ class Probe:
     def move_to(self, point: Point) -> None:
         """Give the inputs these values."""
         for name, values in point.items():
-            leaf = self.leaves[name]
-            leaf._data = values.astype(leaf._data.dtype)
-            leaf.grad = None
+            self.leaves[name]._data = values.astype(self.leaves[name]._data.dtype)
 
     def alone(self, call: Callable, *args, **options):
         """A call in the thread of its own."""

@@ -113,8 +113,6 @@ class Sample:
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
         self.in_backward = False  # the function may call backward(), too
         directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in self.leaves.items()}
-        for leaf in self.leaves.values():
-            leaf.grad = None
         with enable_grad(), observe(on_node=self.note):
             results = subject.results()
         progress.total = 2 * progress.so_far
