@@ -756,6 +756,10 @@ Ltac introduce d p q n :=
       | (1%nat, 3%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e = _ => apply (introduce n a c (fun k => v k b e)) end
       | (2%nat, 3%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e = _ => apply (introduce n b c (fun k => v a k e)) end
       | (3%nat, 3%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e = _ => apply (introduce n e c (v a b)) end
+      | (1%nat, 4%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e ?h = _ => apply (introduce n a c (fun k => v k b e h)) end
+      | (2%nat, 4%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e ?h = _ => apply (introduce n b c (fun k => v a k e h)) end
+      | (3%nat, 4%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e ?h = _ => apply (introduce n e c (fun k => v a b k h)) end
+      | (4%nat, 4%nat) => lazymatch goal with |- ?c * ?v ?a ?b ?e ?h = _ => apply (introduce n h c (v a b e)) end
       end; range)
   | cbv beta ].
 
@@ -988,7 +992,11 @@ Ltac quick :=
 Ltac collects_through lines := first [lines; sums | autounfold with formulas; sums | lines; scalars].
 (* The same, with sigma(-x) and softplus(-x) in terms of x, as derived formulas have them where that is shorter. *)
 Ltac opposites := rewrite ?sigmoid_opp, ?softplus_opp.
-Ltac collects lines := first [quick | collects_through lines | lines; opposites; sums].
+(* a sum that is not 0 by a hypothesis: a number with another name here *)
+Ltac denominators :=
+  repeat match goal with H : total ?n ?f <> 0 |- context [total ?n ?f] => revert H; generalize (total n f); intros ? H end.
+Ltac collects lines :=
+  first [quick | collects_through lines | lines; opposites; sums | lines; denominators; sums].
 
 (* an equation that is a sum of equations among the hypotheses *)
 Ltac added := lra.

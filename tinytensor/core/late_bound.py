@@ -12,7 +12,6 @@ text: Callable  # text(tensor): the text that print() shows (printing.py)
 html: Callable  # html(tensor): the table or picture that a notebook shows (viz/notebook.py)
 documentation: Callable  # documentation(function, docstring): the completed docstring (utils/docs/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/exact/lifting.py)
-carry_over: Callable  # (truths, objects): truths whose conditions a proof remembers (exact/path_conditions.py)
 for_each_example: Callable  # (function, args, kwargs, name): a function, called for each example of a batch (func/)
 change_batch: Callable  # change_batch(x, y): a change in place inside vmap (func/batches.py)
 

@@ -35,10 +35,9 @@ from tinytensor.symbolic.derive.second import Hessian, Jacobian
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.exact.tensors import latex, symbols
-from tinytensor.symbolic.prove.assert_gradient import assert_gradient
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.prove.proof import Proof
-from tinytensor.symbolic.prove.prover import prove
+from tinytensor.symbolic.prove.prover import assert_gradient, prove
 from tinytensor.symbolic.prove.sampling import Sampled
 from tinytensor.symbolic.reading.errors import NotDerivable
 

@@ -26,7 +26,6 @@ def _if_pytorch(name: str) -> Callable:
 
 
 late_bound.lift = _later("symbolic.exact.lifting", "lift")
-late_bound.carry_over = _later("symbolic.exact.path_conditions", "carry_over")
 late_bound.html = _later("viz.notebook", "html")
 late_bound.documentation = _later("utils.docs.documentation", "complete")
 late_bound.numpy_ufunc = _later("interop.torch_names.numpy_functions", "ufunc_call")

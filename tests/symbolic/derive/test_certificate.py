@@ -17,7 +17,7 @@ from tests.symbolic.derive.reviewed import REVIEW
 from tests.symbolic.programs import call
 from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
-from tinytensor.symbolic import Index, NotCertifiable, derive, positive_definite
+from tinytensor.symbolic import Index, NotCertifiable, derive, positive_definite, symmetric
 from tinytensor.symbolic.certificates.certify import refusals
 from tinytensor.symbolic.certificates.statements import Definitions, Reader
 
@@ -38,6 +38,8 @@ FUNCTIONS = {
     "diagonal": (lambda x: x.diagonal().log().sum(), {"x": ("N", "N")}),
     "shifted": (lambda x: (x[1:] / x[:-1]).mean(), {"x": ("N",)}),
     "sums that may be empty": (lambda x: x[1:].logsumexp(0) + (x[1:] ** 2 + 1).sum().sqrt(), {"x": ("N",)}),
+    "a sum that may be empty in a denominator": (lambda x: 1 / (x[1:] ** 2 + 1).sum(), {"x": ("N",)}),
+    "pieces of four dimensions": (lambda x: x[1:, 0].exp().sum() + x[:, :, 0].sin().sum(), {"x": ("A", "B", "C", "D")}),
     "table": (lambda x, t: x[t].tanh(), {"x": ("V", "D"), "t": Index(("N",), "V")}),
     "norm": (lambda x: x / (x**2).sum(-1, keepdim=True).sqrt(), {"x": ("N", "D")}),
     "many functions": (many, XY),
@@ -164,6 +166,8 @@ def test_certificate_of_a_reviewed_function_is_accepted(name):
         (lambda x: x.max(), {"x": ("N",)}, "the places of the largest entries are data"),
         (lambda x: (x * x.detach()).sum(), {"x": ("N",)}, "detach"),
         (lambda x: (x - x.floor()).sum(), {"x": ("N",)}, "floored"),
+        (lambda x: (x * x).sum(), {"x": ("A", "B", "C", "D", "E")}, "x has more than the 4 indices"),
+        (lambda A, x: x @ A @ x, {"where": symmetric("A"), "A": ("N", "N"), "x": ("N",)}, "that A is symmetric"),
         (lambda x: x.flatten().sum() if x.shape[0] > 3 else x.mean(), {"x": ("N",)}, "is proved only for"),
     ],
 )

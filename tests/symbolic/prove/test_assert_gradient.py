@@ -50,39 +50,32 @@ FAILURES = {
     "the rule of an operation": (
         lambda: assert_gradient(model, (2, 2), (2, 1)),
         r"""the gradient is wrong: model at x \(2, 2\), w \(2, 1\)
-  the rule of wrong_softsign for its input x gives, at \[0, 0\] \(g is what arrives\)
-      g_0_0/\(1 - x\[0, 0\]\)
-  but the derivative is
-      g_0_0/\(x\[0, 0\] - 1\)\*\*2
-  the rule:    functions.py, line \d+: def grad_x\(g, x\):
-  called here: test_assert_gradient.py, line \d+: return wrong_softsign\(h\).sum\(\)
+  the rule of wrong_softsign for its input x gives g_0_0/\(1 - x\[0, 0\]\) .* derivative is g_0_0/\(x\[0, 0\] - 1\)\*\*2
+  +the rule: functions.py, line \d+: def grad_x\(g, x\):
+  +called here: test_assert_gradient.py, line \d+: return wrong_softsign\(h\).sum\(\)
   the gradient of x at \[0, 0\] is .* on the tape, but the derivative of the forward is .*
-  at x = .*; w = .*""",
+  +at x = .*; w = .*""",
     ),
     "the backward of a Function": (
         lambda: assert_gradient(lambda x: WrongSquare.apply(x).sum(), (3,)),
         r"""the gradient is wrong: <lambda> at x \(3,\)
-  the rule of WrongSquareBackward for its input x gives, at \[0\] \(g is what arrives\)
-      g_0\*x\[0\]
-  but the derivative is
-      2\*g_0\*x\[0\]
-  the rule:    test_assert_gradient.py, line \d+: def backward\(ctx, g\):
-  called here: test_assert_gradient.py, line \d+: .*WrongSquare.apply\(x\).sum\(\), \(3,\)\),
+  the rule of WrongSquareBackward for its input x gives g_0\*x\[0\] .* derivative is 2\*g_0\*x\[0\]
+  +the rule: test_assert_gradient.py, line \d+: def backward\(ctx, g\):
+  +called here: test_assert_gradient.py, line \d+: .*WrongSquare.apply\(x\).sum\(\), \(3,\)\),
   the gradient of x at \[0\] .*
-  at x = .*""",
+  +at x = .*""",
     ),
     "a value held constant": (
         lambda: assert_gradient(lambda x: x * x.detach(), (2,)),
-        r"""the gradient is not proved: <lambda> at x \(2,\)
-  b of mul depends on the inputs, has a derivative, and is not on the tape
+        r"""the gradient is not proved: <lambda> at x \(2,\): b of mul depends on .*
   leave detach\(\), .*""",
     ),
     "a hook": (
         lambda: assert_gradient(Hooked(), (1, 2)),
         r"""the gradient is wrong: Hooked at x \(1, 2\), linear.weight \(2, 2\), linear.bias \(2,\)
-  a hook on linear replaces the gradient that arrives
+  every rule is right by itself: a hook, or the walk over the tape, changes the gradient of linear
   the gradient of x at .*
-  at x = .*""",
+  +at x = .*""",
     ),
     "another function on floats": (
         lambda: assert_gradient(lambda x: x * x if x.dtype == object else x * 3, (2,)),
@@ -92,8 +85,8 @@ FAILURES = {
     "at a random point": (
         lambda: assert_gradient(WrongSquare.apply, (3,), size="real"),
         r"""the gradient is wrong: WrongSquare at x \(3,\)
-  wrong are the gradients of x
-  a proof at a small size, with its own shapes, shows the formula that is wrong""",
+  modulo p = .*
+  a proof at a small size, with its own shapes, shows the formula that is wrong, if one is""",
     ),
 }
 
@@ -103,7 +96,7 @@ def test_a_failure_says_what_is_wrong_and_where(name):
     call, text = FAILURES[name]
     with pytest.raises(AssertionError) as raised:
         call()
-    assert re.fullmatch(text, str(raised.value)), str(raised.value)
+    assert re.fullmatch(text, str(raised.value), re.DOTALL), str(raised.value)
 
 
 def test_the_lines_are_those_of_rule_and_call():

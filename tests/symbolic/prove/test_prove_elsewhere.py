@@ -99,7 +99,7 @@ WRONG = {
     "where a remainder wraps": (square(lambda g, x: 2 * g * tt.fmod(x, 100.0)), (3,)),
     "where rounding starts": (square(lambda g, x: 2 * g * x + (x / 100).round()), (3,)),
     "where a floor is left": (square(lambda g, x: 2 * g * x + (x.abs() / 100).floor()), (3,)),
-    "for other signs": (square(lambda g, x: 2 * g * x if x[0] < 0 else g), (3,)),
+    "for other signs": (square(lambda g, x: 2 * g * x if x[0] > 0 else g), (3,)),
     "where all are negative": (square(lambda g, x: g if bool((x < 0).all()) else 2 * g * x), (3,)),
     "far from zero, by a square": (right_if(lambda x: x * x < 900), (3,)),
     "far from zero, by a sum": (right_if(lambda x: x.abs().sum() < 40), (3,)),

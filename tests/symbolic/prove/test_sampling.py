@@ -113,7 +113,7 @@ def test_unknown_identities_are_undecided():
     proof = prove(cosine, (3,), size="real")
     assert proof.verdict == "undecided"
     assert "the gradients are right as floats" in repr(proof)
-    assert "not proved are the gradients of x" in repr(proof)
+    assert "a proof at a small size, with its own shapes, shows the formula" in repr(proof)
 
 
 def staircase(x):
@@ -187,14 +187,7 @@ WRONG_KERNELS = [
 ]
 
 
-@pytest.fixture
-def only_refuted(monkeypatch):
-    """Skip the search for the inputs with wrong gradients."""
-    monkeypatch.setattr(sampling, "LOCATING", 0)
-
-
 @pytest.mark.one_in(3)
-@pytest.mark.usefixtures("only_refuted")
 @pytest.mark.parametrize("name", WRONG_RULES)
 def test_a_wrong_rule_is_refuted(name):
     with planted_rule(*rule_with(*RULES[name])):
@@ -202,7 +195,6 @@ def test_a_wrong_rule_is_refuted(name):
 
 
 @pytest.mark.one_in(9)
-@pytest.mark.usefixtures("only_refuted")
 @pytest.mark.parametrize("name", WRONG_KERNELS)
 def test_a_wrong_kernel_is_refuted(name):
     kernel, right, wrong = engine.HAND_KERNELS[name]
@@ -216,14 +208,6 @@ def test_a_wrong_kernel_is_refuted(name):
 def test_a_wrong_walk_is_refuted(name, size):
     with planted_walk(*engine.HAND_WALKS[name]):
         assert notices(lambda: prove(engine.shared, (2, 2), size=size))
-
-
-def test_the_inputs_with_wrong_gradients_are_named():
-    with planted_rule(*rule_with(*RULES["bias not summed over the rows"])):
-        proof = prove(nn.Linear(3, 2), (4, 3), size="real")
-    assert proof.verdict == "refuted"
-    assert proof.wrong == ("bias",)
-    assert "wrong are the gradients of bias" in repr(proof)
 
 
 def test_one_wrong_entry_of_many_is_refuted(monkeypatch):

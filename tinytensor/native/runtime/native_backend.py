@@ -92,5 +92,3 @@ class Native(Backend):
 
 def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
     np.copyto(y, x, "unsafe")
-    if x.dtype.kind == "b":
-        late_bound.carry_over(x, y)

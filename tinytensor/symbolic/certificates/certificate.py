@@ -39,7 +39,9 @@ from tinytensor.symbolic.certificates.terms import (
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
 from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
 
+MOST = 4  # indices of an argument: put4 is the last one
 WORDS = """
 as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
 R nat INR PI O S Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or
@@ -146,8 +148,13 @@ class Certificate:
         self.active = self._active_names()
         self.moving = {line.name: line for line in self.lines if line.name in self.active}
         self.gradients = {name: self._line(line) for name, line in p.gradients.items() if name in self.active}
-        if lacking := [name for name in self.parameters if name not in self.gradients]:
-            raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
+        for name in self.parameters:
+            if name not in self.gradients:
+                raise NotCertifiable(f"certificate: there is no gradient of {name}")
+            if isinstance(name, SymmetricArray):
+                raise NotCertifiable(f"certificate: that {name} is symmetric is no hypothesis of a certificate yet")
+            if len(getattr(name, "sizes", ())) > MOST:
+                raise NotCertifiable(f"certificate: {name} has more than the {MOST} indices of put{MOST} in Coq")
         self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
         self.needed = self._conditions()
         self.uses = [(line, use) for line in self.moving.values() for use in self.weighted(line)]

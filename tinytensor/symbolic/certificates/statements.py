@@ -14,7 +14,7 @@ from random import Random
 
 from mpmath import iv
 
-from tinytensor.symbolic.certificates.certificate import MEANINGS
+from tinytensor.symbolic.certificates.certificate import MEANINGS, MOST
 from tinytensor.symbolic.derive.time_limit import TimeLimit, limited
 from tinytensor.symbolic.index_calculus.functions import ABOVE, TABLE, Row
 from tinytensor.symbolic.index_calculus.interruption import step
@@ -25,7 +25,6 @@ TOKEN = re.compile(rf"%nat|{NAME}|\d+|<>|\S")
 NUMBERS = re.compile(r"(?:nat -> )*(?:nat|R)")  # the type of a number, an array or a table
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
 SECONDS = 60  # of computing, at most, for the search of a witness
-MOST = 4  # indices: put4 is the last one
 TINY = 2.0**-900  # what floats may round to 0 is below it
 RANGES = ((0, 1), (-1, 1), (1, 3), (-2, 0), (0, 32))  # of the entries of an array
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"

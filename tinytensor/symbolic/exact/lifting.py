@@ -24,7 +24,6 @@ from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.native.simd import math as simd_math
-from tinytensor.symbolic.exact.path_conditions import track_conditions
 from tinytensor.symbolic.exact.scalars import COMPOSED, Exact, get_scalar_type
 from tinytensor.symbolic.index_calculus.functions import TABLE
 
@@ -92,10 +91,9 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         if whole is not None:
             whole(*args)
             return
-        with track_conditions(kernel, source, args) as function:
-            untraced(go, function, args) if ours else go(function, args)
+        untraced(go, args) if ours else go(args)
 
-    def go(function, args):
+    def go(args):
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
             y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
@@ -106,7 +104,7 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
             for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                y[index] = function(*operands)
+                y[index] = source(*operands)
             return
         shares = (
             kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
@@ -115,7 +113,7 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:
             run.task += 1
-            function(*args, *share)
+            source(*args, *share)
 
     lifted.__name__, lifted.__doc__ = kernel.name, kernel.__doc__
     return lifted

@@ -331,7 +331,7 @@ class Symbolic(Exact):
     A sum is built when its expression is read: SymPy would sort all terms again after each addition.
     """
 
-    __slots__ = ("_expr", "_parts", "conditions")  # conditions: those under which it holds (path_conditions.py), if any
+    __slots__ = ("_expr", "_parts")
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):

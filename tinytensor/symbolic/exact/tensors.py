@@ -10,7 +10,6 @@ import sympy
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.path_conditions import conditions_of
 from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Exact, Symbolic
 from tinytensor.utils.display.notebook import Latex
 
@@ -64,7 +63,7 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return result
 
 
-def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
+def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> Latex:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Small formulas are brought to one fraction, with common factors cancelled: ten steps of a kernel read better as a
@@ -73,16 +72,13 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     A float that is no short fraction is written in decimal: 0.1 is 0.1, a name for the fraction of 17 digits that the
     float is.
 
-    The formula is followed by the conditions under which it holds: the signs at a ReLU, say, that x remembers from its
-    computation (`path_conditions.py`). `conditions=()` leaves them out; `with path() as conditions:` around the
-    computation of x collects all comparisons, also those of a softmax, whose formula is the same on each path.
+    A formula that depends on comparisons, as at a ReLU, holds where these come out as at the witnesses: `with path() as
+    conditions:` around the computation of x collects them, and `latex(x, conditions)` writes them after the formula.
 
     The result is a string, which a notebook typesets if it is the value of a cell.
     """
-    array = x.detach().numpy()
-    conditions = conditions_of([array]) if conditions is None else conditions
     compared = [_positive(_readable(c.difference)) for c in conditions]
-    return Latex(r",\quad ".join([_latex(array), *dict.fromkeys(compared)]))
+    return Latex(r",\quad ".join([_latex(x.detach().numpy()), *dict.fromkeys(compared)]))
 
 
 def _positive(formula: sympy.Expr) -> str:

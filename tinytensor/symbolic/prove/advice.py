@@ -15,6 +15,7 @@ from types import FrameType
 import numpy as np
 
 from tinytensor.autograd.func.pytree import leaves
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
@@ -105,10 +106,10 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
         return results
     came = " and ".join(map(_describe, unseen or returned)) or "an empty tuple"
     advice = _advice((unseen or returned or [None])[0])
-    where = _last_end(fn, args, advice)
+    where = _last_end(fn, args) or _definition(fn)
     raise ValueError(
-        f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
-        f"tensor that is computed from an input with a gradient. What to do: {advice}"
+        f"prove: the function's result has no gradient: it is {came}{where}; expected a tensor "
+        f"that is computed from an input with a gradient. What to do: {advice}"
     )
 
 
@@ -134,55 +135,24 @@ def _describe(y) -> str:
     return "None" if y is None else f"a {type(y).__name__}"
 
 
-def _last_end(fn: Callable, args: list, advice: str) -> str:
-    """The last call in the user's code that took a tensor with a gradient and returned a value with this advice.
+def _last_end(fn: Callable, args: list) -> str:
+    """The line of the last operation that took a tensor with a gradient and returned none; the function runs again."""
+    ends = [""]
 
-    The function runs once more, under a profiler's hook.
-    """
-    last_call, calls = "", []
+    def note(op: Op, inputs: tuple, result):
+        results = result if isinstance(result, tuple) else (result,)
+        if any(getattr(x, "requires_grad", False) for x in inputs) and not any(y.requires_grad for y in results):
+            ends.append(line(sys._getframe(1)))
+        return result
 
-    def watch(frame: FrameType, event: str, result) -> None:
-        nonlocal last_call
-        if event == "call" and _is_public_call(frame):
-            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in arguments_of(frame))))
-        elif event == "return" and calls and calls[-1][0] is frame:
-            _, differentiable = calls.pop()
-            result = result[-1] if isinstance(result, tuple) and result else result
-            has_values = isinstance(result, Tensor | Exact | list | np.ndarray)
-            ended = has_values and not getattr(result, "requires_grad", False)
-            if differentiable and ended and (advice not in (WHOLE, OFF_TAPE) or _advice(result) == advice):
-                last_call = f"{_callee(frame)}{line(frame)}"
-
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
+    with observe(on_op=note):
         fn(*args)
-    finally:
-        sys.setprofile(before)
-    return last_call or _definition(fn)
+    return ends[-1]
 
 
 def arguments_of(frame: FrameType) -> list:
     """The arguments of a call."""
     return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-
-
-def _is_public_call(frame: FrameType) -> bool:
-    """Is this a function of the package, called by the user's own code?"""
-    called_by = frame.f_back
-    ours = not is_own(frame.f_code.co_filename) and Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
-    return ours and called_by is not None and is_own(called_by.f_code.co_filename)
-
-
-def _callee(frame: FrameType) -> str:
-    """The name of the function in a frame; for __call__ that of the operation or the Module."""
-    what, name = frame.f_locals.get("self"), frame.f_code.co_name
-    if name == "__call__":
-        return what.name if isinstance(what, Op) else type(what).__name__
-    if name == "wrapper":  # it wraps public functions (tinytensor/ops/argument_errors.py)
-        return frame.f_locals.get("name", name)
-    # a lambda, or a function within a function, is a method or an operator: the line shows it
-    return "a call" if "<" in frame.f_code.co_qualname else name
 
 
 def _definition(fn: Callable) -> str:
@@ -191,4 +161,4 @@ def _definition(fn: Callable) -> str:
     code = getattr(getattr(type(fn), "forward", fn), "__code__", None)
     if code is None or not is_own(code.co_filename):
         return ""
-    return f"{code.co_name} ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
+    return f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"

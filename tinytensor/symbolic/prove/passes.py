@@ -33,7 +33,7 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.lifting import untraced
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, atoms_kept, differ, domain, path
+from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
@@ -68,21 +68,20 @@ class Subject:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Inside is one run: the constants, the buffers and the hooks that it changes are restored afterwards."""
+        """Inside is one run: the tensors that it changes are restored afterwards, of constants the values, too."""
         self.run.rewind()
-        leaves, tensors = set(map(id, self.leaves.values())), (self.args | self.state).items()
-        constants = [(n, x) for n, x in tensors if isinstance(x, Tensor) and id(x) not in leaves]
-        before = [(n, x, x._data, x._data.copy(), x.node, x._requires_grad) for n, x in constants]
+        tensors = {n: x for n, x in (self.args | self.state).items() if isinstance(x, Tensor)}
+        leaves = set(map(id, self.leaves.values()))
+        values = [(n, x._data, x._data.copy()) for n, x in tensors.items() if id(x) not in leaves]
         try:
-            with hooks_kept(self.leaves.values()):
+            with restored(tensors.values()):
                 yield
         finally:
-            for name, x, array, values, node, requires_grad in before:
-                if array.tobytes() != values.tobytes():  # an array that stays as it is may be read-only
-                    array[...] = values
+            for name, array, before in values:
+                if array.tobytes() != before.tobytes():  # an array that stays as it is may be read-only
+                    array[...] = before
                     if name in self.args:
                         note_change(name)
-                x._data, x.node, x._requires_grad = array, node, requires_grad
             for name in self.args.keys() & self.leaves:
                 if vars(self.leaves[name]):  # attributes that the function has given it
                     note_change(name)
@@ -107,20 +106,6 @@ class OpCall:
 
 
 @dataclass(frozen=True)
-class Forward:
-    """A recorded forward pass, up to one result of the function."""
-
-    calls: list[OpCall]  # those that the result depends on, oldest first
-    result: Tensor
-    n_results: int  # of the function
-    names: dict[sympy.Symbol, tuple[str, tuple, tuple]]  # a symbol's tensor, its index there, and the tensor's shape
-    values: dict[sympy.Expr, float]  # of every expression, at the sample point
-    conditions: list[Condition]
-    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (scalars.domain)
-    changed: list[str]  # values that were changed without the tape, by .data or a detached view
-
-
-@dataclass(frozen=True)
 class Arrival:
     """The gradient of one value, as backward() has added it up, and the expected one."""
 
@@ -128,103 +113,77 @@ class Arrival:
     name: str
     values: np.ndarray  # of the tensor itself
     gradient: np.ndarray | None
-    before_hooks: np.ndarray | None  # the gradient before the function's own hooks, if it has any here
     expected: np.ndarray
-
-
-@dataclass(frozen=True)
-class Backward:
-    """One run of backward(): the gradients of the results of all calls, then those of the inputs."""
-
-    arrivals: list[Arrival]
-    seed: np.ndarray  # the gradient of the result
-    conditions: list[Condition]
-    needed: dict[tuple[str, sympy.Expr], None]
-    arbitrary: bool  # is a result a number, whose gradient counts as 1 in all witnesses?
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A value whose gradient is not proved to be the expected one, or was until a hook of the function replaced it."""
-
-    target: Target
-    name: str
-    by_hook: bool
 
 
 @dataclass(frozen=True)
 class Pass:
     """The evidence about one result of the function."""
 
-    leaves: dict[str, Tensor]
-    number: int  # of the result
-    forward: Forward
-    backward: Backward
+    forward: "Forward"
+    backward: "Backward"
     constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
-    findings: list[Finding]
+    findings: dict[Target, str]  # values whose gradients are not proved to be the expected ones, with their names
     wrong: dict[str, WrongRule]  # by rule
     counterexample: Counterexample | None
 
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
     needed = property(lambda self: self.forward.needed | self.backward.needed)
-    suspects = property(lambda self: [f.name for f in self.findings if not f.by_hook])
-    hooked = property(lambda self: [f.name for f in self.findings if f.by_hook])
 
 
 def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
     """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
-    leaves = subject.leaves
-    for leaf in leaves.values():
-        leaf.grad = None
     with each_step(progress.check), subject.kept(), atoms_kept():
-        forward = record(subject, number)
+        forward = Forward(subject, number)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
         progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
         partials, constant = partial_derivatives(forward, progress)
-        backward = run_backward(forward, leaves, partials)
+        backward = Backward(forward, partials)
         findings = compare(forward, backward, progress)
         wrong = wrong_rules(forward, findings, progress)
     with subject.kept():
         comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
         example = find_counterexample(subject, number, forward, backward) if comparable else None
-        for leaf in leaves.values():
-            leaf.grad = None
-    return Pass(leaves, number, forward, backward, constant, findings, wrong, example)
+    return Pass(forward, backward, constant, findings, wrong, example)
 
 
 # ------------------------------------------------------------------------------------------------------- forward
 
 
-def record(subject: Subject, number: int) -> Forward:
-    """Run the function, and replace the formulas in each operation's result by symbols."""
-    leaves = subject.leaves
-    before = {name: leaf._data.copy() for name, leaf in leaves.items()}
-    with path() as conditions, domain() as needed, enable_grad():
-        recorder = Recorder(leaves, conditions)
-        with observe(on_node=recorder.note):
-            results = subject.results()
-    y = results[number]
-    recorder.check_unchanged(y.node, y._data)
-    changed = recorder.changed + [name for name, leaf in leaves.items() if not _same(leaf._data, before[name])]
-    used, todo = set(), [y.node]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Node) and node not in used:
-            used.add(node)
-            todo.extend(node.edges)
-    kept = [call for call in recorder.calls.values() if call.node in used]
-    return Forward(kept, y, len(results), recorder.names, recorder.values, conditions, needed, changed)
+class Forward:
+    """A recorded forward pass, up to one result of the function: `calls` are those that it depends on, oldest first.
 
+    names: a symbol's tensor, its index there, and the tensor's shape. values: of every expression, at the sample point.
+    needed: what numbers must be for the values to exist (scalars.domain). changed: values that were changed without the
+    tape, by .data or a detached view. readers: by value, the calls that read it.
+    """
 
-class Recorder:
-    """The calls of operations in a forward pass, and what is known of their symbols; see `Forward`."""
-
-    def __init__(self, leaves: dict[str, Tensor], conditions: list[Condition]):
-        self.leaves, self.conditions = leaves, conditions
-        self.calls: dict[Node, OpCall] = {}
-        self.names, self.values, self.changed = {}, {}, []
-        for name, leaf in leaves.items():
+    def __init__(self, subject: Subject, number: int):
+        self.leaves = subject.leaves
+        self.recorded: dict[Node, OpCall] = {}
+        self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}
+        self.values: dict[sympy.Expr, float] = {}
+        self.changed: list[str] = []
+        for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
+        before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
+        with path() as self.conditions, domain() as self.needed, enable_grad(), observe(on_node=self.note):
+            results = subject.results()
+        self.result, self.n_results = results[number], len(results)
+        self.check_unchanged(self.result.node, self.result._data)
+        self.changed += [name for name, leaf in self.leaves.items() if not _same(leaf._data, before[name])]
+        used, todo = set(), [self.result.node]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, Node) and node not in used:
+                used.add(node)
+                todo.extend(node.edges)
+        self.calls = [call for node, call in self.recorded.items() if node in used]
+        self.readers: Readers = {}
+        for call in self.calls:
+            for i, edge in enumerate(call.edges):
+                if edge is not None:
+                    self.readers.setdefault(edge, []).append((call, i))
 
     def name(self, tensor: str, array: np.ndarray) -> None:
         for index, value in variables(array).items():
@@ -232,12 +191,12 @@ class Recorder:
             self.values[value.expr] = value.witness
 
     def check_unchanged(self, target: Target | None, array: np.ndarray) -> None:
-        call = self.calls.get(target)
+        call = self.recorded.get(target)
         if call is not None and call.label not in self.changed and not _same(array, call.result):
             self.changed.append(call.label)  # it is no longer the result of its operation
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
-        alike = sum(call.op.name == node.op.name for call in self.calls.values())
+        alike = sum(call.op.name == node.op.name for call in self.recorded.values())
         label = f"{node.op.name}#{alike + 1}" if alike or node.op.name in self.leaves else node.op.name
         formulas = {}
         for index, value in variables(out).items():
@@ -250,7 +209,7 @@ class Recorder:
         off_tape = tuple(i for i in range(len(args)) if self.is_off_tape(node, i, args[i], copies[i], out))
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
         n_conditions = len(self.conditions)  # about this call or earlier ones
-        self.calls[node] = OpCall(
+        self.recorded[node] = OpCall(
             node, label, copies, out.copy(), formulas, n_conditions, float(out.size), called_at, off_tape
         )
 
@@ -266,16 +225,6 @@ class Recorder:
             self.check_unchanged(edge, copy._data)
         no_stranger(node.op, edge, self.leaves)
         return False
-
-
-def readers_of(calls: Iterable[OpCall]) -> Readers:
-    """By value, the calls that read it."""
-    readers: Readers = {}
-    for call in calls:
-        for i, edge in enumerate(call.edges):
-            if edge is not None:
-                readers.setdefault(edge, []).append((call, i))
-    return readers
 
 
 # ---------------------------------------------------------------------------------------------- expected gradients
@@ -332,29 +281,6 @@ def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node
     return result, tuple(constant)
 
 
-def expected_adjoint(
-    target: Target,
-    start: np.ndarray | None,
-    readers: Iterable[tuple[OpCall, int]],
-    adjoints: dict[Node, np.ndarray],
-    partials: dict[Node, Partials],
-    values: dict[sympy.Expr, float],
-) -> np.ndarray:
-    """The derivative of the result by each entry of a value: the sum over its readers of their adjoint times theirs.
-
-    start: what the result itself adds, if the value is the result. adjoints: of the readers that backward() has passed.
-    """
-    expected = np.empty(target.shape, object)
-    for index in np.ndindex(expected.shape):
-        terms = [] if start is None else [start[index].expr]
-        for call, i in readers:
-            if call.node in adjoints:
-                terms += [adjoints[call.node][to].expr * dy for to, dy in partials[call.node][i].get(index, ())]
-        expr = sympy.Add(*terms)
-        expected[index] = Symbolic(expr, float_value(expr, values))
-    return expected
-
-
 def settled(got: Symbolic, right: Symbolic, values: dict) -> tuple[Symbolic, Symbolic]:
     """Both with exact witnesses, if these differ: where numbers cancel, rounding may be all that is left of floats."""
     if differ(got.witness, right.witness):
@@ -382,69 +308,71 @@ def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
 # -------------------------------------------------------------------------------------------------------- backward
 
 
-def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Node, Partials]) -> Backward:
-    """Run backward() from the result, and note each gradient when it arrives; it goes on as symbols."""
-    y, values, readers = forward.result, forward.values, readers_of(forward.calls)
-    seed = _seed(y)
-    values |= {g.expr: g.witness for g in seed._data.flat}
-    adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
-    raw: dict[Target, Tensor] = {}  # gradients before the function's own hooks
-    arrivals: list[Arrival] = []
-    arbitrary = False
+class Backward:
+    """One run of backward(): the gradients of the results of all calls, which go on as symbols, then of the inputs.
 
-    def arrive(target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
-        start = seed._data if target is (y if y.node is None else y.node) else None
-        expected = expected_adjoint(target, start, readers.get(target, ()), adjoints, partials, values)
-        for index in variables(array):
-            if not math.isfinite(expected[index].witness) and expected[index].expr.has(*UNDEFINED):
-                raise Undecided(f"the gradient of {name} at {list(index)} is {expected[index]}: no number")
-        gradient, before = (None if x is None else x._data.copy() for x in (g, raw.get(target)))
-        arrivals.append(Arrival(target, name, array, gradient, before, expected))
+    seed: the gradient of the result. arbitrary: is a result a number, whose gradient counts as 1 in all witnesses?
+    """
+
+    def __init__(self, forward: Forward, partials: dict[Node, Partials]):
+        self.forward, self.partials, self.arbitrary = forward, partials, False
+        self.arrivals: list[Arrival] = []
+        self.adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
+        seed = _seed(forward.result)
+        self.seed = seed._data
+        forward.values |= {g.expr: g.witness for g in self.seed.flat}
+        for call in forward.calls:  # after the function's own hooks
+            call.node._hooks = [*(call.node._hooks or ()), partial(untraced, self.replace, call)]
+        with path() as self.conditions, domain() as self.needed, watched():
+            forward.result.backward(seed, retain_graph=True)
+        for call in reversed(forward.calls):
+            if call.node not in self.adjoints:  # no gradient arrived: then the expected one is 0
+                self.replace(call, None)
+        for name, leaf in forward.leaves.items():
+            self.arrive(leaf, name, leaf._data, leaf.grad)
+
+    def arrive(self, target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
+        """Note the gradient of a value; return the expected one, the sum of its readers' adjoints times derivatives."""
+        y, depends, expected = self.forward.result, variables(array), np.empty(target.shape, object)
+        for index in np.ndindex(expected.shape):
+            terms = [self.seed[index].expr] if target is (y if y.node is None else y.node) else []
+            for call, i in self.forward.readers.get(target, ()):
+                if call.node in self.adjoints:  # backward() has passed it
+                    slopes = self.partials[call.node][i].get(index, ())
+                    terms += [self.adjoints[call.node][to].expr * dy for to, dy in slopes]
+            expr = sympy.Add(*terms)
+            expected[index] = Symbolic(expr, float_value(expr, self.forward.values))
+            if index in depends and not math.isfinite(expected[index].witness) and expr.has(*UNDEFINED):
+                raise Undecided(f"the gradient of {name} at {list(index)} is {expr}: no number")
+        self.arrivals.append(Arrival(target, name, array, None if g is None else g._data.copy(), expected))
         return expected
 
-    def replace(call: OpCall, g: Tensor | None) -> Tensor:
-        nonlocal arbitrary
-        expected = arrive(call.node, call.label, call.result, g)
+    def replace(self, call: OpCall, g: Tensor | None) -> Tensor:
+        """Symbols in the place of a gradient that arrives at the result of a call."""
+        expected = self.arrive(call.node, call.label, call.result, g)
         depends, onward = variables(call.result), np.empty(expected.shape, object)
-        arbitrary |= len(depends) < call.result.size
+        self.arbitrary |= len(depends) < call.result.size
         for index in np.ndindex(expected.shape):
             # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
             # A number that is left beside a value held constant does enter: no float can be compared then.
             witness = expected[index].witness if index in depends else 1.0
             onward[index] = Symbolic(adjoint_symbol(call.label, index), witness)
-            values[onward[index].expr] = witness
-        adjoints[call.node] = onward
+            self.forward.values[onward[index].expr] = witness
+        self.adjoints[call.node] = onward
         return Tensor.of(onward.copy())
 
-    hooks = {call.node: [partial(untraced, replace, call)] for call in forward.calls} | {
-        leaf: [] for leaf in leaves.values()
-    }
-    for target, ours in hooks.items():
-        theirs = target._hooks or ()
-        target._hooks = [*([partial(raw.__setitem__, target)] if theirs else []), *theirs, *ours]
-    with path() as conditions, domain() as needed, watched():
-        y.backward(seed, retain_graph=True)
-    for call in reversed(forward.calls):
-        if call.node not in adjoints:  # no gradient arrived: then the expected one is 0
-            replace(call, None)
-    for name, leaf in leaves.items():
-        arrive(leaf, name, leaf._data, leaf.grad)
-        leaf.grad = None
-    return Backward(arrivals, seed._data, conditions, needed, arbitrary)
 
-
-def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Finding]:
+def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Target, str]:
     """The values whose gradients are not proved to be the expected ones. (Entries that are numbers are skipped.)"""
-    readers = readers_of(forward.calls)
-    calls: dict[Target, OpCall] = {call.node: call for call in forward.calls}
+    calls = forward.recorded
 
-    def is_proved(arrival: Arrival, gradient: np.ndarray | None) -> bool:
-        reading = readers.get(arrival.target, ())
+    def is_proved(arrival: Arrival) -> bool:
+        reading = forward.readers.get(arrival.target, ())
         youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
         weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
         for index in variables(arrival.values):
             progress.done(weight / arrival.values.size)
-            got = Symbolic(0) if gradient is None else Symbolic.of(gradient[index])
+            got = Symbolic(0) if arrival.gradient is None else Symbolic.of(arrival.gradient[index])
             right = arrival.expected[index]
             if got.expr == right.expr:
                 continue
@@ -456,14 +384,12 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
                 return False
         return True
 
-    findings, passed = [], set()
+    findings, passed = {}, set()
     for a in backward.arrivals:
         if a.target in calls and a.gradient is not None:  # too late, if backward() has left this value or one before it
-            nodes = passed.intersection((a.target, *calls[a.target].edges))
-            findings += [Finding(node, calls[node].label, by_hook=False) for node in nodes]
-        if not is_proved(a, a.gradient):
-            by_hook = a.before_hooks is not None and is_proved(a, a.before_hooks)
-            findings.append(Finding(a.target, a.name, by_hook))
+            findings |= {node: calls[node].label for node in passed.intersection((a.target, *calls[a.target].edges))}
+        if not is_proved(a):
+            findings[a.target] = a.name
         passed.add(a.target)
     return findings
 
@@ -471,13 +397,12 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
 # ------------------------------------------------------------------------------------------------ which rule is wrong?
 
 
-def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -> dict[str, WrongRule]:
+def wrong_rules(forward: Forward, findings: Iterable[Target], progress: Progress) -> dict[str, WrongRule]:
     """The rules, and definitions of fused operations, that are not proved; one entry for each rule suffices."""
-    readers, wrong = readers_of(forward.calls), {}
+    wrong: dict[str, WrongRule] = {}
     fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
     claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
-    suspects = [f.target for f in findings if not f.by_hook]
-    claims += [rule_claims(call, forward.values) for target in suspects for call, _ in readers.get(target, ())]
+    claims += [rule_claims(call, forward.values) for t in findings for call, _ in forward.readers.get(t, ())]
     for claim in itertools.chain.from_iterable(claims):
         progress.check()
         before = wrong.get(claim.rule)
@@ -551,7 +476,7 @@ def find_counterexample(subject: Subject, number: int, forward: Forward, backwar
 
 def precise_values(forward: Forward, backward: Backward) -> dict[sympy.Expr, sympy.Expr]:
     """The values of all symbols of a pass, from those of the inputs, as numbers of many digits."""
-    values = dict(forward.values)
+    values = forward.values | {g.expr: g.witness for g in backward.seed.flat}  # rule_claims has symbols of these names
     for call in forward.calls:
         for symbol, formula in call.formulas.items():
             values[symbol] = precise_value(formula, values)
@@ -578,30 +503,25 @@ def _same(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 @contextmanager
-def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
-    """Restore the hooks of the inputs afterwards: the function may register its own at each call."""
-    before = [(leaf, leaf._hooks, list(leaf._hooks or ())) for leaf in leaves]
+def restored(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """Restore tensors afterwards: their arrays, gradients and hooks, which a function may register at each call."""
+    before = [(x, x._data, x.grad, x.node, x._requires_grad, x._hooks, list(x._hooks or ())) for x in tensors]
     try:
         yield
     finally:
-        for leaf, holder, hooks in before:
-            leaf._hooks = holder
+        for x, array, grad, node, requires_grad, holder, hooks in before:
+            x._data, x.grad, x.node, x._requires_grad, x._hooks = array, grad, node, requires_grad, holder
             if holder is not None:  # the same list: handles that remove hooks refer to it
                 holder[:] = hooks
 
 
 @contextmanager
 def swap_data(arrays: dict[Tensor, np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold these arrays; hooks that a run adds are removed afterwards."""
-    before = {x: x._data for x in arrays}
-    try:
-        with hooks_kept(arrays):
-            for x, array in arrays.items():
-                x._data = array
-            yield
-    finally:
-        for x, array in before.items():
+    """Inside, the tensors hold these arrays."""
+    with restored(arrays):
+        for x, array in arrays.items():
             x._data = array
+        yield
 
 
 def parameter(op: Op, i: int) -> str:

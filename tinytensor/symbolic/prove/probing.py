@@ -36,7 +36,7 @@ from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.numbers import ROUNDING, STYLES, WITHIN, Line, agrees, differing_entry, slope_along
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.passes import Subject, swap_data
+from tinytensor.symbolic.prove.passes import Subject, restored, swap_data
 
 NOT_COMPARED = "not compared with a run on floats"
 OVERWRITES = "backward() changes the gradient that it gets, which other values may share"
@@ -93,7 +93,7 @@ class Probe:
         self.fn, self.leaves, self.args = subject.fn, subject.leaves, in_floats(subject.args.values())
         known = (subject.args | self.leaves | subject.state).values()
         self.exact_tensors = [x for x in known if isinstance(x, Tensor) and x.dtype is OBJECT]
-        self.kept, self.handed = subject.kept, lambda: self.args
+        self.kept = subject.kept
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.overwrites = False  # has backward() changed the gradient that it got?
         self.random = np.random.default_rng(0)
@@ -106,13 +106,9 @@ class Probe:
         Quotients are left out if values are held constant, since quotients would have their slopes; and if they differ
         at the sample point, where the gradients are proved.
         """
-        result, before = ProbeResult(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
-        with ThreadPoolExecutor(1) as self.thread, quiet():
-            try:
-                self._try(result, exact, edges, WITHIN[style], differentiable, proved)
-            finally:
-                for name, (grad, requires_grad) in before.items():
-                    self.leaves[name].grad, self.leaves[name]._requires_grad = grad, requires_grad
+        result = ProbeResult()
+        with ThreadPoolExecutor(1) as self.thread, quiet(), restored(self.leaves.values()):
+            self._try(result, exact, edges, WITHIN[style], differentiable, proved)
         return result
 
     def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool, proved: bool):
@@ -152,41 +148,41 @@ class Probe:
     def move_to(self, point: Point) -> None:
         """Give the inputs these values."""
         for name, values in point.items():
-            leaf = self.leaves[name]
-            leaf._data = values.astype(leaf._data.dtype) if values.flags.c_contiguous else values
-            leaf.grad = None
+            self.leaves[name]._data = values.astype(self.leaves[name]._data.dtype)
 
     def alone(self, call: Callable, *args, **options):
         """A call in the thread of its own."""
         return self.thread.submit(call, *args, **options).result()
 
-    def results(self) -> list[Tensor]:
-        return results_of(partial(self.alone, self.fn), self.handed())
+    def results(self, args: list) -> list[Tensor]:
+        return results_of(partial(self.alone, self.fn), args)
 
     def value(self, point: Point, seeds: list[np.ndarray]) -> float:
         """The sum of the results, each times its seed."""
         self.move_to(point)
         with self.kept():
-            return Run([y._data for y in self.results()], seeds, {}).total
+            return Run([y._data for y in self.results(self.args)], seeds, {}).total
 
     def gradients(self, point: Point, **options) -> Point:
         """The gradients on the tape, of the results times different numbers."""
         return self.tape(point, distinct, **options).gradients
 
-    def tape(self, point: Point, seed: Callable, create_graph: bool = False, walks: int = 1) -> Run:
-        """The results and the gradients on the tape, the mean of so many walks over it."""
+    def tape(
+        self, point: Point, seed: Callable, args: Callable | None = None, create_graph: bool = False, walks: int = 1
+    ) -> Run:
+        """The results and the gradients on the tape, the mean of so many walks over it; args: makes other arguments."""
         self.move_to(point)
         with self.kept():
-            ys = self.results()
+            ys = self.results(self.args if args is None else args())
             run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
             for y, g in zip(ys, run.seeds, strict=True):
                 arriving = Tensor.of(g.astype(y._data.dtype))
                 for _ in range(walks):
                     self.alone(y.backward, arriving, retain_graph=True, create_graph=create_graph)
                 self.overwrites |= not np.array_equal(arriving._data, g.astype(y._data.dtype))
-        for name, x in self.leaves.items():
-            known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
-            run.gradients[name] = np.array(known, np.float64) / walks
+            for name, x in self.leaves.items():
+                known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
+                run.gradients[name] = np.array(known, np.float64) / walks
         return run
 
     # ------------------------------------------------------------------------------------------- at the sample point
@@ -210,11 +206,11 @@ class Probe:
         names: Iterable[str],
         when: str,
         usually: str = " otherwise",
-        gradients: Callable[[Point], Point] | None = None,
         tolerance: float = ROUNDING,
+        **options,
     ) -> str:
         """How gradients differ from the usual ones in other circumstances; empty if the function does not run there."""
-        tried = _or_none(gradients or self.gradients, sample)
+        tried = _or_none(partial(self.gradients, **options), sample)
         for name in names if tried is not None else ():
             sides = (usual[name], when), (tried[name], usually)  # each as the one that is finite
             for (want, there), (got, here) in (sides, sides[::-1]):
@@ -224,10 +220,15 @@ class Probe:
 
     def differs_in_variants(self, sample: Point, usual: Point) -> str:
         """How the gradients differ from those of the same call in other circumstances."""
-        leaves = set(map(id, self.leaves.values()))
 
         def results_of_operations() -> list:
+            leaves = set(map(id, self.leaves.values()))
             return [a * 1 if id(a) in leaves else a for a in self.args]
+
+        def stretched() -> list:
+            for leaf in self.leaves.values():
+                leaf._data = np.repeat(leaf._data, 2, axis=-1)[..., ::2] if leaf.ndim else leaf._data
+            return self.args
 
         def with_gradients() -> list:
             for leaf in self.leaves.values():
@@ -239,23 +240,14 @@ class Probe:
                 leaf._requires_grad = each == name
             return self.args
 
-        def handing(handed: Callable, point: Point) -> Point:
-            before, self.handed = self.handed, handed
-            try:
-                return self.gradients(point)
-            finally:
-                self.handed = before
-                for leaf in self.leaves.values():
-                    leaf._requires_grad = True
-
-        tries = {" with create_graph=True": (self.leaves, partial(self.gradients, create_graph=True))}
-        tries[" if the inputs are not contiguous"] = self.leaves, lambda point: self.gradients(_stretched(point))
-        tries[" if the inputs are results of operations"] = self.leaves, partial(handing, results_of_operations)
-        tries[" if the inputs have gradients before"] = self.leaves, partial(handing, with_gradients)
+        tries = {" with create_graph=True": (self.leaves, {"create_graph": True})}
+        tries[" if the inputs are not contiguous"] = self.leaves, {"args": stretched}
+        tries[" if the inputs are results of operations"] = self.leaves, {"args": results_of_operations}
+        tries[" if the inputs have gradients before"] = self.leaves, {"args": with_gradients}
         for name in list(self.leaves)[:ALONE] if len(self.leaves) > 1 else ():
-            tries[f" if {name} alone requires grad"] = [name], partial(handing, partial(with_one, name))
-        tries[" as the mean of two walks over the tape"] = self.leaves, partial(self.gradients, walks=2)
-        sentences = (self.differs(sample, usual, names, when, gradients=run) for when, (names, run) in tries.items())
+            tries[f" if {name} alone requires grad"] = [name], {"args": partial(with_one, name)}
+        tries[" as the mean of two walks over the tape"] = self.leaves, {"walks": 2}
+        sentences = (self.differs(sample, usual, names, when, **how) for when, (names, how) in tries.items())
         return next(filter(None, sentences), "") or self.differs_for_one_tensor(sample)
 
     def differs_for_one_tensor(self, sample: Point) -> str:
@@ -269,9 +261,9 @@ class Probe:
         for (i, first), (k, second) in pairs[:PAIRS]:
             point = {**sample, second: sample[first]}
             apart = _or_none(self.tape, point, distinct)
-            self.args = [args[i] if n == k else a for n, a in enumerate(args)]
-            twice = _or_none(self.tape, point, distinct)
-            self.args = args
+            twice = _or_none(
+                self.tape, point, distinct, lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
+            )
             if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
             of_each, of_both = apart.gradients[first] + apart.gradients[second], twice.gradients[first]
@@ -335,14 +327,11 @@ class Probe:
             for index in list(np.ndindex(values.shape))[:1000]:
                 v = {each: np.zeros(x.shape) for each, x in point.items()}
                 v[name][index] = 1.0
-                slope = slope_along(of(v))
-                error = abs(slope.quotient - tape[name][index]) - slope.unsure
+                slope, on_tape = slope_along(of(v)), tape[name][index]
+                error = abs(slope.quotient - on_tape) - slope.unsure
                 if error > worst:
-                    worst = error
-                    sentence = (
-                        f"the gradient of {name} at {list(index)} is {tape[name][index]:.6g} on the tape, but "
-                        f"difference quotients of the forward give {slope.quotient:.6g}"
-                    )
+                    words = f"{on_tape:.6g} on the tape, but difference quotients of the forward give"
+                    worst, sentence = error, f"the gradient of {name} at {list(index)} is {words} {slope.quotient:.6g}"
         return sentence
 
 
@@ -377,11 +366,6 @@ def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
 def _is_symmetric(x: np.ndarray) -> bool:
     """Is this a matrix of more than one entry that a function of symmetric matrices may take?"""
     return x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 1 and np.array_equal(x, np.swapaxes(x, -1, -2))
-
-
-def _stretched(point: Point) -> Point:
-    """The same values in arrays whose last dimension is not contiguous."""
-    return {name: np.repeat(x, 2, axis=-1)[..., ::2] if x.ndim else x for name, x in point.items()}
 
 
 def _or_none(run: Callable, *args):

@@ -1,12 +1,14 @@
-"""The result of `prove`: a verdict, the evidence for it, and its text for a reader."""
+"""The result of `prove`: a verdict, the evidence for it, its text for a reader, and that text in a notebook."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import sympy
 
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, differ
-from tinytensor.symbolic.prove.proof_html import result_html
+from tinytensor.symbolic.exact.tensors import SMALL_EXPRESSION
+from tinytensor.utils.display.notebook import sentence, shown
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,15 @@ class WrongRule:
         """Are the two different numbers at the sample point? (If not, no proof was found.)"""
         return differ(self.got.witness, self.right.witness)
 
-    @property
-    def words(self) -> tuple[str, str]:
-        """The words before the wrong value, and before the right one."""
-        if not self.input:
-            return f"{self.op} is", "but its definition gives"
-        what = "the definition" if self.through_definition else "the rule"
-        then = "but the derivative is" if self.differs else "which is not proved equal to"
-        return f"{what} of {self.op} for its input {self.input} gives", then
-
     def __str__(self):
-        said, then = self.words
-        return f"{said} {shorten(self.got)} at {list(self.index)}, {then} {shorten(self.right)}"
+        says, then = f"{self.op} is", "but its definition gives"
+        if self.input:
+            what = "the definition" if self.through_definition else "the rule"
+            says = f"{what} of {self.op} for its input {self.input} gives"
+            then = "but the derivative is" if self.differs else "which is not proved equal to"
+        lines = [f"{says} {shorten(self.got)} at {list(self.index)}, {then} {shorten(self.right)}"]
+        lines += [f"the rule: {self.rule_at}"] * bool(self.rule_at)
+        return "\n  ".join([*lines, *[f"called here: {self.called_at}"] * bool(self.called_at)])
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,12 @@ class Result:
         """
         return self.verdict == "proved"
 
+    def _repr_html_(self) -> str | None:
+        """The verdict and its sentences in a notebook."""
+        verdict, *lines = map(str.strip, str(self).splitlines())
+        items = "".join(f"<li>{sentence(line)}</li>" for line in lines)
+        return shown(f"<p><b>{self.verdict}</b>{sentence(verdict.removeprefix(self.verdict))}</p><ul>{items}</ul>")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Proof(Result):
@@ -101,17 +106,11 @@ class Proof(Result):
     conditions: tuple[Condition, ...] = field(repr=False)
     wrong: tuple[WrongRule, ...] = ()
     counterexample: Counterexample | None = None
-    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
-    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
+    unexplained: tuple[str, ...] = ()  # values whose gradient is another one than the rules give, which are right
     off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
     changed: tuple[str, ...] = ()  # values that the function changed without the tape
     point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
     elsewhere: bool = False  # the counterexample is at another point than the first sample point
-    seconds: float = 0.0
-
-    def _repr_html_(self) -> str | None:
-        """The proof in a notebook."""
-        return result_html(self, self.wrong, self.signs)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
@@ -126,10 +125,12 @@ class Proof(Result):
             lines[0] += f": {self.entries} entries of gradients, at {shapes}, for all values"
             lines[0] += f" where {join_words(self.where)}" if self.where else ""
             lines += self.assumptions
-        lines += [str(wrong) for wrong in self.wrong]
-        lines += [f"a hook on {value} replaces the gradient that arrives" for value in self.hooked]
-        if self.tape_is_wrong:
-            lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
+        lines += [line for wrong in self.wrong for line in str(wrong).splitlines()]
+        if self.unexplained:
+            lines.append(
+                "every rule is right by itself: a hook, or the walk over the tape, changes the gradient of "
+                f"{join_words(self.unexplained)}"
+            )
         if self.changed:
             lines.append(f"the function changes {join_words(self.changed)} without the tape (.data, a detached view)")
         if self.counterexample is not None:
@@ -154,8 +155,11 @@ def _point(point: dict[str, np.ndarray]) -> str:
 
 
 def shorten(value: Symbolic) -> str:
-    """A formula for a sentence; its value at the sample point if it is long."""
-    text = str(value).replace("'", "")
+    """A formula for a sentence, as one product if that is shorter; its value at the sample point if it is long."""
+    forms = [value.expr]
+    if value.expr.count_ops() <= SMALL_EXPRESSION:
+        forms.append(sympy.factor(sympy.cancel(value.expr)))
+    text = min((str(form).replace("'", "") for form in forms), key=len)
     return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"
 
 

@@ -1,4 +1,4 @@
-r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
+r"""`prove(fn, *inputs)`, `assert_gradient`: the gradients that the tape gives are the derivatives of the forward pass.
 
 The function and `backward()` run through the engine's own operations, rules and kernels, on exact scalars instead of
 floats, and each gradient is compared with its derivative, one operation at a time (`passes.py`). By induction from the
@@ -10,7 +10,6 @@ functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing
 import inspect
 import math
 import sys
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -32,8 +31,8 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witness
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, swap_data
-from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run, distinct, in_floats, quiet
+from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, restored, swap_data
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, ProbeResult, Run, distinct, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
@@ -124,6 +123,26 @@ def prove(
     raise undecided
 
 
+def assert_gradient(fn: Callable, *inputs, **options) -> Proof | Sampled:
+    r"""Raise AssertionError unless \partial y / \partial x on the tape is proved to be the derivative of `fn`.
+
+    The arguments are those of `prove`: shapes for tensors of symbols, and its options (size, constant, limit ...). It
+    holds at these shapes alone, and under the conditions in the verdict of the proof, which is returned.
+
+        def test_gradient_of_softsign():
+            assert_gradient(softsign, (2, 3))
+
+    The text of the error has the formula that the rule gives, the derivative, the line of the rule, and the line of
+    your code that calls the operation. Inputs that can't be proved at all raise the errors of `prove`.
+    """
+    __tracebackhide__ = True  # pytest then shows the line of the test
+    proof = prove(fn, *inputs, **options)
+    if not proof:
+        verdict = "wrong" if proof.verdict == "refuted" else "not proved"
+        raise AssertionError(f"the gradient is {verdict}: {str(proof).removeprefix(f'{proof.verdict}: ')}")
+    return proof
+
+
 def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     """What a proof holds fixed: the inputs that are no symbols, and the state of a Module."""
     sentences, fixed = [], []
@@ -200,7 +219,7 @@ def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats"
 
 
 @contextmanager
-def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Floats") -> Iterator[Subject]:
+def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Floats") -> Iterator[Subject]:
     """A function with its inputs, and the parameters of its Module for the time being, as exact scalars."""
 
     def argument(name: str, value):
@@ -219,14 +238,13 @@ def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Flo
 
 
 def _prove_at_small_size(fn, run, inputs: tuple, sample: str, limit, progress, constant: frozenset) -> Proof:
-    start = time.perf_counter()
     with _subject(fn, run, inputs, Symbols(sample)) as subject:
         _check_symbols(subject.leaves)
         passes = _passes(subject, Progress(_name(fn), limit, progress))
         proof = _combine(_name(fn), passes, constant)
         if not any(p.findings or p.wrong for p in passes):
             proof = _proof_or_refutation(subject, passes, proof, sample, limit)
-    return replace(proof, seconds=time.perf_counter() - start)
+    return proof
 
 
 def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sample: str, limit: float | None) -> Proof:
@@ -236,13 +254,7 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
     edges = _edges(passes) if proof else None
     probed = Probe(subject).run(_exact_run(passes), edges, sample, differentiable)
-    if probed.differs:
-        return replace(proof, verdict="refuted", on_floats=probed.differs)
-    if probed.not_run:
-        return replace(proof, assumptions=(*proof.assumptions, probed.not_run))
-    if probed.refuted:
-        return replace(proof, verdict="refuted", on_numbers=probed.refuted)
-    for sentence, point in probed.against:
+    for sentence, point in () if probed.refuted else probed.against:
         with _at_point(leaves, point):
             try:
                 there = _combine(proof.name, _passes(subject, Progress(proof.name, limit, False)))
@@ -255,7 +267,15 @@ def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sam
         if _is_ordinary(point) or (there is not None and there.verdict == "undecided"):
             verdict = "refuted" if there is None else "undecided"
             return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
-    return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
+    return _judged(proof, probed)
+
+
+def _judged(proof: Proof | Sampled, probed: ProbeResult) -> Proof | Sampled:
+    """A proof and its verdict after numbers have tried to refute it."""
+    verdict = "refuted" if probed.differs or probed.refuted else "undecided" if probed.unclear else proof.verdict
+    said = {"on_floats": probed.differs, "on_numbers": probed.refuted or probed.unclear}
+    assumptions = (*proof.assumptions, *[probed.not_run] * bool(probed.not_run))
+    return replace(proof, verdict=verdict, assumptions=assumptions, **said)
 
 
 def _exact_run(passes: list[Pass]) -> Run:
@@ -264,7 +284,7 @@ def _exact_run(passes: list[Pass]) -> Run:
     A number that is held constant, or that a sum leaves, has no gradient here, so NaN stands for all of them then.
     """
     gradients, known = {}, not any(p.backward.arbitrary for p in passes)
-    for name, leaf in passes[0].leaves.items():
+    for name, leaf in passes[0].forward.leaves.items():
         arrived = [next(a.gradient for a in p.backward.arrivals if a.target is leaf) for p in passes]
         gradients[name] = np.full(leaf.shape, np.nan)
         for index in variables(leaf._data) if known else ():
@@ -313,14 +333,9 @@ def _prove_in_field(fn, run, inputs: tuple, sample: str, clock: Progress, seed: 
         exact_run = Run([*result.results], [*map(distinct, result.results)], gradients)
         probed = Probe(subject).run(exact_run, (), sample, differentiable=True, proved=bool(result))
     there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
-    wrong = probed.refuted or next(iter(there), "")
-    return replace(
-        result,
-        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else result.verdict,
-        on_floats=probed.differs,
-        on_numbers=wrong or probed.unclear,
-        assumptions=(*result.assumptions, *([probed.not_run] if probed.not_run else [])),
-    )
+    if there and not probed.refuted:
+        return replace(result, verdict="refuted", on_numbers=there[0])
+    return _judged(result, probed)
 
 
 class RandomDraws:
@@ -396,34 +411,12 @@ def _names(fn: Callable, n: int) -> list[str]:
     return [name if known.count(name) == 1 else f"input{i} {name}" for i, name in enumerate(names)]
 
 
-class Symbols:
-    """The inputs at a small size: symbols, and floats as the fractions that they are."""
-
-    constants = staticmethod(exact)
-
-    def __init__(self, sample: str):
-        self.sample = sample
-
-    def of_shape(self, name: str, shape: tuple) -> Tensor:
-        x = symbols(name, *shape, positive=self.sample != "of both signs")
-        return self.of_values(name, witnesses(x._data) / 2) if self.sample == "between 0 and 1" else x.requires_grad_()
-
-    def of_values(self, name: str, values: np.ndarray) -> Tensor:
-        return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
-
-    def of_symbols(self, x: Tensor) -> Tensor:
-        return Tensor.of(x._data.copy(), requires_grad=True)
-
-    def of_parameter(self, name: str, p: Tensor) -> Tensor:
-        return symbols(name, *p.shape)
-
-
 class Floats:
     """The inputs as floats, near which comparisons are decided."""
 
     constants = staticmethod(lambda x: x)
 
-    def __init__(self, sample: str, seed: int | None):
+    def __init__(self, sample: str, seed: int | None = None):
         self.sample, self.random = sample, np.random.default_rng(0 if seed is None else seed)
 
     def of_shape(self, name: str, shape: tuple) -> Tensor:
@@ -439,7 +432,23 @@ class Floats:
         return p.detach().clone()
 
 
-class Residues(Floats):
+class Symbols(Floats):
+    """The inputs at a small size: symbols beside floats, and other floats as the fractions that they are."""
+
+    constants = staticmethod(exact)
+
+    def of_values(self, name: str, values: np.ndarray) -> Tensor:
+        return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
+
+    def of_symbols(self, x: Tensor) -> Tensor:
+        return Tensor.of(x._data.copy(), requires_grad=True)
+
+    def of_parameter(self, name: str, p: Tensor) -> Tensor:
+        """Near the parameter's own values, which may be all 0 or all alike."""
+        return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
+
+
+class Residues(Symbols):
     """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
 
     constants = staticmethod(partial(exact, scalar_type=Residue))
@@ -453,10 +462,6 @@ class Residues(Floats):
 
     def of_symbols(self, x: Tensor) -> Tensor:
         raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
-
-    def of_parameter(self, name: str, p: Tensor) -> Tensor:
-        """Near the parameter's own values, which may be all 0 or all alike."""
-        return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
 
 
 def _check_symbols(leaves: dict[str, Tensor]) -> None:
@@ -477,17 +482,14 @@ def _module_state(fn: Callable) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _with_parameters(fn: Callable, scalars: Symbols | Floats) -> Iterator[dict[str, Tensor]]:
+def _with_parameters(fn: Callable, scalars: Floats) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
-    before = [(name, x, x.data, x.grad) for name, x in _module_state(fn).items() if x.dtype.kind == "f"]
-    try:
-        for name, x, _, _ in before:
+    held = {name: x for name, x in _module_state(fn).items() if x.dtype.kind == "f"}
+    with restored(held.values()):
+        for name, x in held.items():
             x.data = scalars.of_parameter(name, x) if x.requires_grad else scalars.constants(x.detach())
             x.grad = None
-        yield {name: x for name, x, _, _ in before if x.requires_grad}
-    finally:
-        for _, x, data, grad in before:
-            x.data, x.grad = data, grad
+        yield {name: x for name, x in held.items() if x.requires_grad}
 
 
 def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Proof:
@@ -498,7 +500,7 @@ def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Pr
 
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     examples = [p.counterexample for p in passes if p.counterexample is not None]
-    calls, leaves = of_each(lambda p: p.forward.calls), passes[0].leaves
+    calls, leaves = of_each(lambda p: p.forward.calls), passes[0].forward.leaves
     proof = Proof(
         name=name,
         verdict="",
@@ -512,8 +514,7 @@ def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Pr
         conditions=of_each(lambda p: p.conditions),
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
         counterexample=examples[0] if examples else None,
-        tape_is_wrong=any(p.suspects for p in passes) and not wrong,
-        hooked=of_each(lambda p: p.hooked),
+        unexplained=() if wrong else of_each(lambda p: p.findings.values()),
         off_tape=tuple(what for what in of_each(lambda p: p.constant) if what not in constant),
         changed=of_each(lambda p: p.forward.changed),
         where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
@@ -525,5 +526,5 @@ def _verdict(proof: Proof) -> str:
     """The verdict of what the passes say."""
     if proof.counterexample is not None or any(w.differs for w in proof.wrong):
         return "refuted"
-    unproved = proof.tape_is_wrong or proof.wrong or proof.hooked or proof.off_tape or proof.changed
+    unproved = proof.unexplained or proof.wrong or proof.off_tape or proof.changed
     return "undecided" if unproved else "proved"
