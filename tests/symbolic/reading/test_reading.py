@@ -237,6 +237,15 @@ def test_a_loop_is_what_was_compiled_whatever_its_source_says_now(tmp_path):
             derive(names["f"], x=N)
 
 
+def test_a_comprehension_is_what_was_compiled_whatever_its_source_says_now(tmp_path):
+    source = "def f(x):\n    n = {}([x[t] for t in range(len(x))])\n    return n * tt.stack([x.sum()]).sum()"
+    file, names = tmp_path / "changed.py", {"tt": tt, "join": tt.stack}
+    exec(compile(source.format("len "), file, "exec"), names)
+    file.write_text(source.format("join"))
+    with pytest.raises(NotDerivable, match="of which Python keeps the source"):
+        derive(names["f"], x=N)
+
+
 def test_a_reading_leaves_the_engine_as_it_was():
     before = len, range, Tensor.of, tt.get_default_dtype()
     with pytest.raises(NotDerivable):

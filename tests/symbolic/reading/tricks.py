@@ -630,6 +630,21 @@ class Loops:
             h += x[t]
         return h
 
+    def changed_then_replaced(x):
+        h = zero()
+        for t in range(len(x)):
+            h += x[t]
+            h = h * 0.5
+        return h
+
+    def first_one_changed(x):
+        first = zero()
+        h = first
+        for t in range(len(x)):
+            h += x[t]
+            h = h * 0.5
+        return h + first
+
     def other_name(x):
         h = zero()
         kept = [h]
@@ -994,6 +1009,8 @@ TRICKS = {
     "np.int64(2**55) * N > 0": lambda x: if_(np.int64(2**55) * N(x) > 0, x),
     "(N >= np.float64(1)) + (N >= np.float64(1))": lambda x: (
         s(x) * ((N(x) >= np.float64(1)) + (N(x) >= np.float64(1)))),
+    "np.float64(1) * N": lambda x: later(
+        x, ((np.float64(1) * N(x) >= 1) + (np.float64(1) * N(x) >= 1)) == 2, first=2100),
     "isinstance(np.int64(2) * N, int)": lambda x: later(x, isinstance(np.int64(2) * N(x), int), first=2100),
     "np.int8(100) + N": lambda x: s(x) * (N(x) + np.int8(100)),
     "N // 2.5": lambda x: s(x) * (N(x) // 2.5),
@@ -1003,6 +1020,7 @@ TRICKS = {
     "1 + 0.5**N > 1": lambda x: if_(1 + 0.5 ** N(x) > 1, x),
     "isfinite(1e300 * N**4)": lambda x: if_(math.isfinite(1e300 * N(x) ** 4), x),
     "(-1)**N": lambda x: s(x) * (-1) ** N(x),
+    "(-1.0)**N": lambda x: s(x) * (-1.0) ** N(x),
     "floor(0.29 * arange)": lambda x: ((tt.arange(N(x)) * 0.29).floor() * x).sum(),
     "arange > 0.29 * N": lambda x: ((tt.arange(N(x)) > N(x) * 0.29) * x).sum(),
     "arange of uint8": lambda x: (tt.arange(N(x), dtype=tt.uint8) * x).sum(),

@@ -42,6 +42,7 @@ from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.prove.proof import format_numbers
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.tensors import reading_of
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
@@ -76,7 +77,9 @@ def function_by_hand(hand) -> Callable:
     known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
     known |= {n: getattr(linalg, n) for n in linalg.__all__} | {"linalg": linalg}
     known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
-    known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
+    of_numbers = {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
+    STAND_INS.update(of_numbers.values())
+    known |= of_numbers
 
     def function(**values):
         try:
@@ -91,7 +94,7 @@ def function_by_hand(hand) -> Callable:
             ) from None
 
     function.needs = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    function.__name__ = hand
+    function.__name__ = function.forward = hand  # a text, which no call changes
     return function
 
 

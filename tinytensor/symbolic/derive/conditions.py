@@ -40,7 +40,6 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "overflow": "no power with a size in its exponent overflows",
     "range": "every whole number lies within its dtype",
     "cast": "no cast to a shorter float rounds",
-    "exact": "floats round no whole number and no binary fraction",
     "needs": "every input needs a gradient",
     "float64": "floats are float64, those of the default dtype, too",
 }

@@ -26,13 +26,13 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
-from tinytensor.symbolic.index_calculus.signs import of_numbers, varies
+from tinytensor.symbolic.index_calculus.signs import of_numbers
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
-from tinytensor.symbolic.reading.rounding import ROUNDED, most_roundings, roundings_of
-from tinytensor.symbolic.reading.sizes import formula_of, remainders, sides
-from tinytensor.symbolic.reading.tensors import Term, is_real, never_negative
+from tinytensor.symbolic.reading.rounding import ROUNDED
+from tinytensor.symbolic.reading.sizes import formula_of, never_negative, remainders, sides
+from tinytensor.symbolic.reading.tensors import Term
 
 LATER = {"result_1", "rows", "flip"}
 CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
@@ -228,7 +228,7 @@ class Trace:
         self.lines.reserved = self._labels - {name}
         try:
             symbolic_call.check_finite(op)
-            self._check_roundings(term, symbolic_call)
+            self._check_rounding(term, symbolic_call)
             value, *further = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
             if op in INDEX_OPERATIONS:
                 value.entry(*value.indices())
@@ -245,23 +245,11 @@ class Trace:
         self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
         return value, *further
 
-    def _check_roundings(self, term: Term, call: SymbolicCall) -> None:
-        """No condition leaves out that t/10 is 7/10, for whole numbers t: floats must then decide as formulas do.
-
-        Formulas of other numbers have such a condition, and constants were looked at while the function was read.
-        """
-        roundings, most = roundings_of(term.args), most_roundings(term.name, term.args)
-        if not term.depends or not (roundings or term.long) or most > 1:
-            return
+    def _check_rounding(self, term: Term, call: SymbolicCall) -> None:
+        """Refuse to compare or round 0 x + 7/10, of which no condition leaves out a value, as of real numbers."""
         formulas = [S(a.entry(*a.indices())) for a in call.args if isinstance(a, Value)]
-        if term.long and not (is_real(term) and any(map(varies, formulas))):
-            call.conditions["exact"] = None
-        of_whole = any(f.free_symbols for f in formulas) and not any(of_numbers(f) or f.has(OfMatrix) for f in formulas)
-        if not roundings or not of_whole:
-            return
-        if roundings > most:
+        if not term.is_sure and not any(of_numbers(f) or f.has(OfMatrix) for f in formulas):
             raise NotDerivable(f"derive: {term.name} {ROUNDED}{term.where}")
-        call.conditions["float64"] = None
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""

@@ -2,7 +2,7 @@
 
 solver.py    p >= 0 for polynomials of sizes, for all sizes at once
 sizes.py     sizes as formulas, and the conditions and refusals of a reading
-rounding.py  which constants are numbers of their formulas, and which are rounded by floats
+rounding.py  which constants are numbers of their formulas, and which operations jump where floats round
 tensors.py   tensors without values; each operation makes a term
 engine.py    what the engine does with both, and len(), range(), math.sqrt() that know sizes
 language.py  the part of Python that can be read

@@ -29,8 +29,8 @@ from tinytensor.native.runtime.compiler import around_compilations, compiling, g
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
-from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
-from tinytensor.symbolic.reading.rounding import most_roundings
+from tinytensor.symbolic.reading.loops import CarriedNumber, as_tensor, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.rounding import jumps
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, asked_by_user, check_domain, formula_of, where
 from tinytensor.symbolic.reading.tensors import (
     SHARED,
@@ -41,7 +41,6 @@ from tinytensor.symbolic.reading.tensors import (
     cut,
     dispatch,
     inside,
-    is_whole,
     reading_of,
     span_of,
     taped,
@@ -50,7 +49,7 @@ from tinytensor.symbolic.reading.tensors import (
 
 CONSTANTS = {  # arrays of constants: the shape, the numbers, and the range of whole numbers
     np.eye: lambda n, m: ((n, m), (), (0, 1)),
-    np.tri: lambda n, m, k: ((n, m), (k,), None),
+    np.tri: lambda n, m, k: ((n, m), (k,), (0, 1)),
     np.arange: lambda n: ((n,), (), (0, n - 1)),
     np.linspace: lambda start, end, n: ((n,), (start, end), None),
 }
@@ -65,7 +64,7 @@ class Backend:
     def run(self, op, args: tuple):
         """An operation; slices are brought to their normal form."""
         if reading_of(args) is None:
-            if op.dtype == "bool" or most_roundings(op.name, args) < 2:
+            if op.dtype == "bool" or jumps(op.name, args):
                 self.note_read(*[a for a in args if isinstance(a, Tensor)])
             return None
         if op is shape.slice_op:
@@ -108,12 +107,10 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        if type(value) is SymFloat and dtype is None:
-            value.check_dtype()
         natural = int64 if type(value) is SymInt else get_default_dtype()
         dtype = dtype or natural
         exact = dtype if dtype.kind == "f" else natural
-        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), exact, span_of(value)).rounded())
+        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), exact, span_of(value)))
         return y._data if exact == dtype else shape.cast(y, dtype)._data  # 2 is 1 as a truth value, 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
@@ -130,7 +127,7 @@ class Backend:
             return None
         sizes, numbers, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
-        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span).rounded()
+        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span)
 
     def full(self, what: str, sizes: tuple, dtype, fill) -> Tensor | None:
         """zeros, ones, full ...: `fill` copies a number into an array."""
@@ -139,9 +136,8 @@ class Backend:
         if not isinstance(fill, functools.partial):
             self.refuse(f"{what}: its values or sizes are no function of the arguments")
         (value,) = fill.args
-        span = span_of(value) if dtype.kind in "iu" else None
         term = Term("full", sizes, as_term(getattr(value, "term", value)))
-        return tensor_of(SymbolicData(self.reading, term, sizes, dtype, span))
+        return tensor_of(SymbolicData(self.reading, term, sizes, dtype, span_of(value)))
 
     # --- Parts, and changes in place
 
@@ -187,10 +183,13 @@ class Backend:
 
     def assign_result(self, x: Tensor, y: Tensor) -> bool:
         """x gets the term of the result."""
-        if reading_of((x, y)) is None:
-            return self.reading.refuse("a step changes numbers in place") if self.reading.open_loops else False
         before, data = x._data, y._data
-        known = not self.check_in_place(x)
+        known = not isinstance(before, SymbolicData)
+        if known and self.reading.open_loops:
+            self.refuse("a step changes numbers in place")
+        if reading_of((x, y)) is None:
+            return False
+        self.check_in_place(x)
         # what shares memory with an array of numbers is not known, but for the number of references to it
         if known and (x._base is not None or sys.getrefcount(before if before.base is None else before.base) > 3):
             self.refuse(SHARED)
@@ -198,8 +197,6 @@ class Backend:
             data = SymbolicData(self.reading, Term("same", data.copy()), data.shape, data.dtype)
         if before.shape != data.shape or before.dtype != data.dtype:
             self.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
-        if self.reading.open_loops and known:
-            self.refuse("a step changes a tensor from outside of the loop in place")
         if known:
             self.reading.written.append((x, before, type(x), where()))
         x._data, x.__class__ = data, SymbolicTensor
@@ -237,8 +234,9 @@ def functions_for_sizes(reading) -> Iterator[None]:
     def dtype(x):
         if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user(PUBLIC):
             reading.values["float64"] = None
-            if is_whole(x):
-                reading.refuse("the dtype of a whole number that is none here: begin with 1.0")
+            states = [state.tensor for loop in reading.open_loops for state in loop.states.values()]
+            if CarriedNumber in map(type, states):
+                reading.refuse("a step asks for a dtype, which may be another one in the first step")
         return plain_dtype.fget(x)
 
     def real(name: str) -> Callable:

@@ -55,7 +55,7 @@ LIBRARY = {  # the functions and classes that can be read, by their module; all 
 }
 INSIDE = "symbolic", "native"  # rooms of tinytensor that are not for a function
 HEAP = 1 << 9  # the flag of a class that Python code may have made
-STAND_INS = WeakSet()  # the functions and classes that stand in for len(), range() ... in a reading
+STAND_INS = WeakSet()  # functions and classes that stand in for len(), range() ... in a reading, or a text by hand
 REFLECTION = {"format", "format_map", "gi_frame", "cr_frame", "ag_frame"}  # "{0.__doc__}".format(N)
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 INNER |= {*dir(SymInt), *dir(SymFloat)} - {*dir(int), *dir(float)}

@@ -13,7 +13,6 @@ itself. A loop whose indices fall, x[-1 - t], is read from its end, with the pos
 import ast
 import builtins
 import ctypes
-import dis
 import linecache
 import sys
 import types
@@ -29,9 +28,7 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading.language import (
-    ASKS_AFTERWARDS,
     LOCAL,
-    asks_for_type,
     changed_names,
     in_a_step,
     instructions_of,
@@ -45,7 +42,6 @@ from tinytensor.symbolic.reading.sizes import (
     asked_by_user,
     formula_of,
     is_code_of,
-    is_users,
     refusing,
 )
 from tinytensor.symbolic.reading.tensors import (
@@ -90,21 +86,18 @@ class SymbolicItems:
     def __iter__(self):
         return self.taken().loop(sys._getframe(1))
 
-    def __len__(self):
-        return self.count if type(self.count) is int else self._refuse()
-
     _refuse = refusing("the numbers of a range of sizes are used elsewhere than in a `for` statement")
-    __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
+    __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __len__ = __getattr__ = __reduce_ex__ = _refuse
 
     def loop(self, frame):
         """The loop whose iterator a frame makes, for the items in it."""
         if type(self.count) is int:
             return iter([self.item(i) for i in range(self.count)])
-        statement = _statement(frame)
-        if isinstance(statement, ast.For):
+        running = [i.opname for i in instructions_of(frame.f_code) if i.offset >= frame.f_lasti and i.opname != "CACHE"]
+        if running[:2] == ["GET_ITER", "FOR_ITER"]:
             return Loop(self, frame)
-        if statement is not None:
-            return Comprehension(self, frame, statement)
+        if running[0] == "GET_ITER" and (node := _comprehension(frame)) is not None:
+            return Comprehension(self, frame, node)
         self.reading.refuse(
             "a range of sizes, or a tensor, is run by something else than a `for` statement or a comprehension of "
             "which Python keeps the source: write `for t in range(N):`"
@@ -185,7 +178,7 @@ RUNNING = "ops", "symbolic/reading/language.py"  # code that runs through the it
 class Items(Sequence):
     """A list to which each step of a loop appends one tensor. A step may read the last item; after the loop, all.
 
-    before: the items before the loop. tensor: after it, all items along a new first dimension.
+    before: the list before the loop. tensor: after it, all items along a new first dimension.
     """
 
     __class__ = property(lambda self: list)
@@ -248,19 +241,16 @@ class Items(Sequence):
 
     def close(self) -> "Items":
         """The list with the tensors of all steps. None of its items may be changed in place from now on."""
-        items = self.before if type(self.before) is Items else self
-        states = items is self and len(self.before) == 1 and self.carried is not None
+        states = len(self.before) == 1 and self.carried is not None
         rows = self.loop.rows(self.appended, self.name if states else "")
         rows = flip(rows, 0) if self.loop.down else rows
-        if not states and (items is not self or self.before):
-            rows = cat((self.before.tensor if items is not self else stack(self.before), rows))
-        items.tensor = rows
-        for n, x in enumerate((self.appended, *(self.before if items is self else ()))):
+        self.tensor = cat((stack(self.before), rows)) if self.before and not states else rows
+        for n, x in enumerate((self.appended, *self.before)):
             if isinstance(x._data, SymbolicData):
                 x._data.memory.append(lambda: True)
             else:
                 self.reading.outside[f"item {n} of {self.name}", id(x)] = x, snapshot(x)
-        return items
+        return self
 
 
 # ------------------------------------------------------------------------------------------------ the syntax tree
@@ -269,26 +259,29 @@ class Items(Sequence):
 SHARED = ast.expr_context | ast.operator | ast.unaryop | ast.boolop | ast.cmpop  # Python has one node of each
 
 
+def _codes(code: types.CodeType) -> set[types.CodeType]:
+    """A code, and those of the functions in it."""
+    return {code}.union(*(_codes(part) for part in code.co_consts if isinstance(part, types.CodeType)))
+
+
 @cache
-def _tree(file: str, source: str) -> ast.Module:
+def _compiled(source: str) -> tuple[ast.Module, set[types.CodeType]]:
+    """The tree of a source, whose nodes know their parents, and the codes that Python makes of it."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, SHARED):
                 child.parent = node
-    return tree
+    return tree, _codes(compile(source, "", "exec", dont_inherit=True))
 
 
-def _statement(frame) -> ast.AST | None:
-    """The `for` statement or the comprehension whose iterator the frame makes; None if it is something else."""
-    if dis.opname[frame.f_code.co_code[frame.f_lasti]] != "GET_ITER":
-        return None
-    source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+def _comprehension(frame) -> ast.GeneratorExp | ast.ListComp | None:
+    """The comprehension whose iterator the frame makes; None if the source is not that of its code."""
+    tree, codes = _compiled("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    for node in ast.walk(_tree(frame.f_code.co_filename, source)) if source else ():
-        if isinstance(node, ast.For | ast.GeneratorExp | ast.ListComp):
-            iterated = node.iter if isinstance(node, ast.For) else node.generators[0].iter
-            spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, iterated)]
+    for node in ast.walk(tree) if frame.f_code in codes else ():
+        if isinstance(node, ast.GeneratorExp | ast.ListComp):
+            spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, node.generators[0].iter)]
             if positions in spans:  # by Python's version
                 return node
     return None
@@ -345,12 +338,9 @@ class _Body:
 
 
 class CarriedNumber(SymbolicTensor):
-    """A state that is a number before the first step: a number has no changes in place, and no later type."""
+    """A state that is a number before the first step, which no operator changes in place."""
 
     __slots__ = ()
-    __bool__ = __float__ = __int__ = __index__ = refusing(
-        "a number that changes from step to step is no number here: compute with it as with a tensor"
-    )
 
 
 for _name in ("add", "sub", "mul", "truediv", "pow"):
@@ -366,9 +356,8 @@ class Carried:
     def __init__(self, name: str, x, loop: "Steps"):
         self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
         for term in (self.term, self.final):
-            term.depends = term.long = term.on_tape = True
+            term.depends = term.is_real = term.on_tape = True
         self.term.inside = loop
-        self.term.whole = isinstance(x, int)
         shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
         shape, dtype, span = (x.shape, x._data.dtype, span_of(x)) if isinstance(x, Tensor) else (shape, float64, None)
         self.tensor = tensor_of(SymbolicData(loop.reading, self.term, shape, dtype, span))
@@ -381,15 +370,14 @@ class Carried:
         return self.tensor._data.term is not self.term
 
     def set_ends(self, start, end: Tensor) -> None:
-        self.term.ends = self.final.ends = self.start, self.end = as_term(start), as_term(end)
-        self.final.whole = self.term.whole and self.end.whole
+        self.start, self.end = as_term(start), as_term(end)
         self.memory = end._data.memory
 
     def set_unchanged(self, start) -> None:
         """No step changes it: what was read of it is of its first value."""
         term, same = self.term, as_term(start)
         term.name, term.args = "same", (same,)
-        for attribute in ("depends", "long", "on_tape"):
+        for attribute in ("depends", "is_real", "on_tape"):
             setattr(term, attribute, getattr(same, attribute, False))
 
 
@@ -469,13 +457,6 @@ class Steps:
         return tensor_of(SymbolicData(self.reading, term, sizes, item._data.dtype))
 
 
-def other_references(values: dict) -> dict[str, int]:
-    """How many references there are to each value of a dict, beside that of the dict."""
-    count = lambda held: {name: sys.getrefcount(value) for name, value in held.items()}  # noqa: E731
-    alone = count({"": object()})[""]
-    return {name: references - alone for name, references in count(values).items()}
-
-
 def _is_followed(x) -> bool:
     """A tensor without values, or a list of all steps: the reading itself sees each change of these."""
     return (isinstance(x, SymbolicTensor) and not vars(x)) or (type(x) is Items and x.tensor is not None)
@@ -499,7 +480,7 @@ class Loop(Steps):
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
-        lists = {n: names[n] for n in body.lists if type(names.get(n)) in (list, Items)}
+        lists = {n: names[n] for n in body.lists if type(names.get(n)) is list}
         self.lists = {n: Items(n, self.reading, rows, self) for n, rows in lists.items()}
         used = (body.loaded | body.stored) - lists.keys() - body.variables
         used = {n: x for n, x in names.items() if n in used and not _is_followed(x)}
@@ -529,6 +510,7 @@ class Loop(Steps):
     def _close(self, after: dict) -> None:
         """Close the loop, and give the frame the values after it."""
         self._learn_shapes(after)
+        self._check_lists(after)
         results = self._read_ends(after)
         self._check_numbers()
         note_names(after)
@@ -543,11 +525,10 @@ class Loop(Steps):
 
     def _read_ends(self, after: dict) -> dict:
         """Read what the step has made of each name; the values that it has not changed."""
-        unchanged, ends, references = {}, {}, other_references(self.before)
+        unchanged, ends = {}, {}
         for name, old in self.before.items():
             x, state = after.get(name), self.states.get(name)
             if name in self.lists:
-                self._check_list(name, x, references[name])
                 if state is not None:
                     ends[name] = x.appended
                     self._check(name, x.appended, state)
@@ -558,8 +539,8 @@ class Loop(Steps):
             elif x is not old and name not in self.body.variables:
                 ends[name] = x
                 self._check(name, x, state)
-                if x is not state.tensor:
-                    self._check_name(name, state, references[name] > 0)
+                if not getattr(as_term(old), "on_tape", False) and not self.steps >= 1:
+                    self.reading.refuse(f"{name} is a constant after a loop without a step")
                 state.set_ends(old, x)
         self.states = {name: self.states[name] for name in ends}
         if len({*map(id, ends.values())}) < len(ends):
@@ -574,40 +555,32 @@ class Loop(Steps):
                 self.reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
 
     def _check_numbers(self) -> None:
-        """Refuse code that asks for types, where a state, which is a tensor here, remains a number."""
-        numbers = {state.term for state in self.states.values() if type(state.tensor) is CarriedNumber}
-        made = any(state.term in numbers and _is_number(state.end, numbers) for state in self.states.values())
-        self.reading.counted |= made
-        frame = self.frame
-        while made and not is_code_of(frame, "symbolic/reading/program.py"):
-            if is_users(frame.f_code, frame.f_globals) and asks_for_type(frame.f_code):
-                self.reading.refuse(ASKS_AFTERWARDS)
-            frame = frame.f_back
+        """Refuse a state that remains a number in Python, where it is a tensor here."""
+        numbers = {name: state for name, state in self.states.items() if type(state.tensor) is CarriedNumber}
+        for name, state in numbers.items():
+            if _is_number(state.end, {number.term for number in numbers.values()}):
+                self.reading.refuse(f"{name} is a number that changes from step to step: begin with tt.tensor()")
 
-    def _check_list(self, name: str, items, references: int) -> None:
-        """Refuse a list that is not appended to once, or that another name shows; `items` holds it, too."""
-        if items is not self.lists[name] or items.appended is None:
-            self.reading.refuse(f"{name} collects something else than one tensor in each step")
-        if references > 1 and type(items.before) is list:
-            self.reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
-
-    def _check_name(self, name: str, state: Carried, has_another: bool) -> None:
-        """Refuse a name that gets another tensor in the step, where this shows in its value from before."""
-        old = self.before[name]
-        if state.is_changed and has_another:
-            self.reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
-        term = getattr(getattr(old, "_data", None), "term", state.term)
-        shows = (has_another and term.name != "argument") or type(state.tensor) is CarriedNumber
-        if shows and not self.steps >= 1:
-            self.reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
+    def _check_lists(self, after: dict) -> None:
+        """Refuse a list that is not appended to once, or that another name shows."""
+        for name, items in self.lists.items():
+            if after.get(name) is not items or items.appended is None:
+                self.reading.refuse(f"{name} collects something else than one tensor in each step")
+            if sys.getrefcount(items.before) > 3:  # here, in items and in self.before
+                self.reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
 
     def _result(self, name: str, end: Tensor):
-        """The value that a carried name has after the loop; what the steps change in place remains the same object."""
+        """The value that a carried name has after the loop; what the steps change in place remains the same object.
+
+        What the first step alone changes in place may not be used.
+        """
         state, old = self.states[name], self.before[name]
         result = tensor_of(SymbolicData(self.reading, state.final, state.shape, state.dtype, memory=state.memory))
-        if end is state.tensor and isinstance(old, Tensor):
-            dispatch_state.reading.assign_result(old, result)
-            return old
+        if state.is_changed:
+            dispatch_state.reading.assign_result(old, result if end is state.tensor else state.tensor)
+            if end is state.tensor:
+                return old
+        state.memory.append(lambda: None if self.steps >= 1 else True)  # else it is the old tensor
         return result
 
     def _check(self, name: str, x, state: Carried | None) -> None:

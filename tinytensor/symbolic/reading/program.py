@@ -16,19 +16,15 @@ from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
-from tinytensor.symbolic.reading.rounding import NONE, digits
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, never_negative
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
     Term,
     as_term,
-    never_negative,
     tensor_of,
     terms_of,
 )
-
-TRIES = 8  # answers to questions about sizes, for a function that fails
 
 
 def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = (), split=None) -> Reading:
@@ -39,10 +35,9 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
     forced: list[bool] = []
     learnt: dict = {}
     first: Exception | None = None
-    tries = 0
-    while tries < TRIES:
+    while True:
         reading = Reading()
-        reading.forced, reading.learnt = list(forced), learnt
+        reading.forced, reading.learnt = forced, learnt
         try:
             _run(reading, fn, arguments, where, split or {})
             return reading
@@ -53,14 +48,10 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         except NotDerivable:
             raise first or sys.exception() from None
         except Exception as error:
-            first, tries = first or error, tries + 1
-            answers = reading.answers
-            while answers and len(answers) <= len(forced) and answers[-1] == forced[len(answers) - 1]:
-                answers = answers[:-1]  # both answers of this question were tried
-            if not answers:
-                break
-            forced = [*answers[:-1], not answers[-1]]
-    raise first
+            first = first or error
+            if len(reading.answers) <= len(forced):  # both answers of the last question were tried
+                raise first from None
+            forced = [*reading.answers[:-1], not reading.answers[-1]]
 
 
 def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> None:
@@ -130,9 +121,7 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     if type(n := prod(shape)) is SymInt:
         reading.products.append(n.expr)
     term = Term("argument", name)
-    term.depends, term.on_tape = True, span is None
-    term.roundings = 0
-    term.digits = NONE if span is None else digits(span)
+    term.depends, term.is_real, term.on_tape = True, span is None, span is None
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 

@@ -24,11 +24,13 @@ from tinytensor.symbolic.derive.arguments import multiples
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
 from tinytensor.symbolic.reading.errors import Refused, Restart, Split
-from tinytensor.symbolic.reading.rounding import SIZES, UNKNOWN, as_written, digits_of, is_long, rounded, roundings_of
+from tinytensor.symbolic.reading.rounding import as_written
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
 HINTS = tuple(map(Integer, HINTS))  # large, since nothing runs so often; N > 150 is then true, and a condition
+MEMORY = 2**44  # no tensor has more elements
+EXACT = 2**50  # so large are whole numbers whose quotients are compared or rounded down
 MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
 
 
@@ -166,7 +168,7 @@ class Reading:
                 facts += [p, -p] if operation == "==" else [p]
         rows = [*map(self._row, facts)]
         products = {m for p in rows for m in p}
-        rows += [self._row(2 ** SIZES[1] - p) for p in self.products if products & self._row(p).keys()]
+        rows += [self._row(MEMORY - p) for p in self.products if products & self._row(p).keys()]
         rows += facts_of_products(rows, {self._numbers[n] for n in self.hints if n in self._numbers})
         return all(infeasible([*rows, *case]) for case in cases)
 
@@ -194,7 +196,7 @@ class Reading:
         if self._decided[key] is not None:
             return self._decided[key]
         if not p.free_symbols <= self.hints.keys():
-            return self._ask_about_step(operation, p, wanted)
+            self._refuse_step(operation, p)
         line = where()
         if sum(asked == line for *_, asked in self.conditions) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
@@ -209,13 +211,8 @@ class Reading:
             self.solve(p)
         return answer
 
-    def _ask_about_step(self, operation: str, p: Expr, wanted: bool | None) -> bool:
-        """An answer that is the same for all steps of a loop, as sizes decide it; no other one is known."""
-        least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
-        if least is not None and self.decide(">=", least) is None and self.ask(">=", least, wanted):
-            return True
-        if most is not None and wanted is None and self.decide(">=", most) is None and not self.ask(">=", most):
-            return False
+    def _refuse_step(self, operation: str, p: Expr) -> NoReturn:
+        """Refuse a question that has not one answer for all steps of a loop; the first step may be another one."""
         loop = self.open_loops[-1] if self.open_loops else None
         if loop is not None and not loop.peeled and self.decide(operation, p, loop.later_steps()) is not None:
             self.restart(loop.step, "first step", True)
@@ -225,15 +222,14 @@ class Reading:
             "one size",
         )
 
-    def _extreme(self, p: Expr, sign: int) -> Expr | None:
-        """The least (or, with sign -1, the largest) value of p over the steps of loops; None if it is not linear."""
-        for t in p.atoms(StepNumber):
-            slope = p.coeff(t)
-            start = p - slope * t
-            if not slope.is_number or start.has(t):
-                return None
-            p = start if sign * slope > 0 else (start + slope * (self.steps[t] - 1)).expand()
-        return p
+    def divided(self, p: Expr, q: Expr) -> "SymInt | int":
+        """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
+        if not self.ask(">=", q - 1):
+            self.refuse("a division by a size that may be 0 or below")
+        if p.is_number and p >= 0 and self.ask(">=", q - 1 - p):
+            return 0  # 1 // N, from N = 2 on
+        whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
+        return self.number(whole + floor((p - whole * q).expand() / q))
 
     def solve(self, p: Expr) -> None:
         """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
@@ -298,21 +294,18 @@ def refusing(what: str, advice: str = "") -> Callable:
 
 NO_NUMBER = "a size has no number here: compute with it as a formula, or use tinytensor's functions"
 NO_FLOAT = "a size has no number here: write N**0.5 or math.sqrt(N), or a tensor function"
-UFUNCS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
-UFUNCS |= {"add": "add", "multiply": "mul", "subtract": "sub", "divide": "truediv"}
 
 
 class _Number:
     """The ways from a size to a number, a text or a key that no formula follows."""
 
     __slots__ = ("expr", "reading")
-    formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
     __index__ = __int__ = refusing(NO_NUMBER)
     __float__ = __complex__ = refusing(NO_FLOAT)
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = refusing("bits of a size have no formula")
     __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __and__
-    __array__ = __array_function__ = __buffer__ = refusing(
-        "NumPy can't compute with a size: use tinytensor's functions"
+    __array__ = __array_function__ = __array_ufunc__ = __buffer__ = refusing(
+        "NumPy can't compute with a size: use Python's numbers, or tinytensor's functions"
     )
     __reduce_ex__ = __getstate__ = __dir__ = refusing("a size can't be stored, rounded or changed")
     __round__ = __setattr__ = __reduce_ex__
@@ -329,20 +322,6 @@ class _Number:
         object.__setattr__(self, "reading", reading)
         return self
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        """np.float64(2) * N and np.int64(20) == N are Python's operators; other functions are refused."""
-        name = UFUNCS.get(ufunc.__name__)
-        wide = (
-            [np.float64] if name in ("add", "mul", "sub", "truediv") else [np.float64, np.int64]
-        )  # which wraps around
-        inputs = [
-            x.item() if isinstance(x, np.generic | np.ndarray) and not x.ndim and x.dtype in wide else x for x in inputs
-        ]
-        if name is None or method != "__call__" or kwargs or not all(type(x) in NUMBERS for x in inputs):
-            self.reading.refuse(f"numpy.{ufunc.__name__} of a size: use Python's operators or tinytensor's functions")
-        result = getattr(operator, name)(*inputs)
-        return np.bool_(result) if type(result) is bool else result
-
     def __getattr__(self, name: str):
         if hasattr(self.__class__, name):
             self.reading.refuse(f"the attribute .{name} of a size")
@@ -350,7 +329,7 @@ class _Number:
 
     def __repr__(self, spec: str = ""):
         self.reading.note_text()
-        return self.formula
+        return f"({self.expr})" if self.expr.is_Add else str(self.expr)
 
     def _arithmetic(name: str, compute: Callable, check: Callable | None = None) -> Callable:
         """An operator; of two whole numbers it gives a whole one, unless it is a division or a power."""
@@ -361,12 +340,10 @@ class _Number:
             if check is not None:
                 check(self, value)
             formula = compute(self.expr, formula_of(value))
-            if type(self) is SymInt and type(value) not in REALS and name in ("add", "sub", "mul"):
+            whole = type(self) is SymInt and type(value) in WHOLE
+            if whole and name in ("add", "sub", "mul"):
                 return self.reading.number(formula)
-            whole = name in ("add", "sub", "mul", "pow") and all(
-                type(n) not in REALS or getattr(n, "whole", False) for n in (self, value)
-            )
-            return SymFloat(formula, self.reading, rounded(name, (self, value)), whole, digits_of(name, (self, value)))
+            return SymFloat(formula, self.reading, whole and name == "true_divide" and type(value) is int)
 
         return method
 
@@ -394,79 +371,50 @@ class _Number:
     __copy__ = __deepcopy__ = __pos__
 
 
-def with_numpy(compare: Callable) -> Callable:
-    """A comparison, whose answer is NumPy's beside a number of NumPy's."""
-    wide = np.float64, np.int64
-    return lambda self, n: np.bool_(compare(self, n.item())) if type(n) in wide else compare(self, n)
-
-
 class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
     __slots__ = ()
-    roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
     __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
-
-    def _operand(self, value) -> Expr | None:
-        """The other operand as a formula, or None."""
-        if type(value) is SymInt:
-            return value.expr
-        return Integer(int(value)) if type(value) in (int, bool) else None
 
     def __pow__(self, n, modulus=None):
         if modulus is not None:
             self.reading.refuse("pow() of a size with a modulus")
         return prod([self] * n) if type(n) is int and n >= 0 else super().__pow__(n)
 
-    def _divided(self, p: Expr, q: Expr):
-        """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
-        if not self.reading.ask(">=", q - 1):
-            self.reading.refuse("a division by a size that may be 0 or below")
-        if p.is_number and p >= 0 and self.reading.ask(">=", q - 1 - p):
-            return 0  # 1 // N, from N = 2 on
-        whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
-        return self.reading.number(whole + floor((p - whole * q).expand() / q))
+    def _of_whole(compute: Callable) -> Callable:
+        """An operator of two whole numbers."""
+        return lambda self, value: compute(self, value) if type(value) in WHOLE else _foreign(self, value)
 
-    def __floordiv__(self, value):
-        return _foreign(self, value) if (q := self._operand(value)) is None else self._divided(self.expr, q)
-
-    def __rfloordiv__(self, value):
-        return _foreign(self, value) if (p := self._operand(value)) is None else self._divided(p, self.expr)
-
-    def __mod__(self, value):
+    def _remainder(self, value):
         self.reading.compared = self, value
-        return self - (self // value) * value
+        return self - self // value * value
 
-    def __rmod__(self, value):
-        return _foreign(self, value) if isinstance(value, str) else value - (value // self) * self
-
-    def __divmod__(self, value):
-        return self // value, self % value
-
-    def __rdivmod__(self, value):
-        return value // self, value % self
+    __floordiv__ = _of_whole(lambda n, m: n.reading.divided(n.expr, formula_of(m)))
+    __rfloordiv__ = _of_whole(lambda n, m: n.reading.divided(formula_of(m), n.expr))
+    __mod__, __rmod__ = _of_whole(_remainder), _of_whole(lambda n, m: m - m // n * n)
+    __divmod__, __rdivmod__ = _of_whole(lambda n, m: (n // m, n % m)), _of_whole(lambda n, m: (m // n, m % n))
 
     def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
         """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
 
         def method(self, value):
             if type(value) is SymFloat:
-                return getattr(self + 0.0, name)(value)
-            if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
+                return NotImplemented  # which compares with this
+            if type(value) is float:  # N < 2.5 is N < 3; no size is infinite
                 if value != value or abs(value) == inf or (value != math.floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
                 value = math.floor(value) + (value != math.floor(value) and name in ("__lt__", "__ge__"))
-            q = self._operand(value)
-            if q is None:
+            if type(value) not in WHOLE:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            answer = self.reading.ask(operation, sign * (self.expr - q) + offset)
+            answer = self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
             if operation == "==" and not answer and type(value) is SymInt:
                 self.reading.compared = self, value
             return answer
 
-        return with_numpy(method)
+        return method
 
     __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
     __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
@@ -500,6 +448,8 @@ def check_domain(n, what: str) -> None:
 
 def check_power(base, exponent) -> None:
     """A power of a number below 0 is real where the exponent is whole; one of 0, where it is not below 0."""
+    if type(exponent) is SymInt and type(base) not in (float, SymFloat):
+        exponent.reading.refuse("a power of whole numbers is an int or a float: write 2.0**N")
     if type(exponent) is SymFloat or (type(exponent) is not SymInt and exponent % 1):
         check_domain(base, "root")
     if not formula_of(exponent).is_nonnegative:
@@ -524,96 +474,91 @@ def formula_of(n) -> Expr:
 
 
 class SymFloat(_Number):
-    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200).
+    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200). It says that it is a float.
 
-    roundings: how often it is rounded, up to 2. N/10 is rounded once, and its whole part is that of the formula; 0.29*N
-    is 28.999999999999996 for N = 100. whole: is it a power that Python may compute as an int, as (-1)**N? digits: those
-    of the numbers of which it is computed, too.
+    _is_quotient: is it a whole number over an int, as N/10 is? It is rounded once, and its whole part is that of the
+    formula; 0.29*N is 28.999999999999996 for N = 100.
     """
 
-    __slots__ = "digits", "roundings", "whole"
+    __slots__ = ("_is_quotient",)
     __hash__ = _Number._hash
-
-    def __new__(cls, expr: Expr, reading: Reading, roundings=2, whole=False, digits=UNKNOWN):
-        self = super().__new__(cls, expr, reading)
-        for name, value in {"digits": digits, "roundings": roundings, "whole": whole}.items():
-            object.__setattr__(self, name, value)
-        if is_long(self):
-            object.__setattr__(self, "roundings", 2)
-        return self
-
-    def check_dtype(self) -> None:
-        """Refuse a power of whole numbers where it decides a dtype."""
-        if self.whole:
-            self.reading.refuse("the dtype of a power of whole numbers: write (-1.0)**N, or give a dtype")
-
-    @property
-    def __class__(self):
-        if asked_by_user():
-            self.reading.refuse("the type of a formula of sizes, an int or a float")
-        if is_code_of(sys._getframe(1), "ops/creation.py"):  # full() asks for its dtype
-            self.check_dtype()
-        return float
-
+    __class__ = property(lambda self: float)
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign
 
-    def _fraction(self) -> tuple["SymInt | int", int] | None:
-        """A whole number of sizes over a number, if the formula is such a quotient, and is rounded once at most."""
-        self.note_digits()
-        n, d = self.expr.as_numer_denom()
-        whole = d.is_Integer and n.is_polynomial() and n.is_integer and n.free_symbols <= self.reading.hints.keys()
-        return (self.reading.number(n), int(d)) if whole and self.roundings < 2 else None
+    def __new__(cls, expr: Expr, reading: Reading, is_quotient: bool = False):
+        self = super().__new__(cls, expr, reading)
+        object.__setattr__(self, "_is_quotient", is_quotient)
+        return self
 
     def __floor__(self):
-        """N / 2 rounded down, if the formula is such a quotient."""
-        if (parts := self._fraction()) is None:
+        """N / 2 rounded down, if it is such a quotient."""
+        n, d = whole_parts(self, self.reading)
+        if not d:
             self.reading.refuse(f"rounding of {self.expr}")
-        return parts[0] // parts[1]
+        return n // d
 
     def __ceil__(self):
-        return -(self * -1).__floor__()
-
-    def __trunc__(self):
-        return self.__floor__() if self >= 0 else self.__ceil__()
+        return -SymFloat(-self.expr, self.reading, self._is_quotient).__floor__()
 
     def _compared(name: str, sign: str = "") -> Callable:
-        """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
+        """A comparison with 0 that SymPy decides by its assumptions, or one of quotients; no other is answered."""
 
         def method(self, value):
             if type(value) not in NUMBERS:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            if type(value) in (float, np.float64) and (value != value or (abs(value) == inf and self.is_small())):
+            if type(value) is float and (value != value or (abs(value) == inf and is_small(self.expr))):
                 return getattr(0.0, name)(value)
-            roundings, small = max(self.roundings, roundings_of(value)), self.is_small() and not self.expr.is_Add
-            digits = digits_of("sub", (self, value))
-            difference = SymFloat(self.expr - formula_of(value), self.reading, roundings, digits=digits)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            answer = getattr(difference.expr, sign) if roundings < 2 or (formula_of(value) == 0 and small) else None
-            if not small or formula_of(value) != 0:
-                difference.note_digits()
-            if answer is None and (parts := difference._fraction()) is not None:
-                return getattr(parts[0], name)(0)
-            if answer is None:
+            known = getattr(self.expr, sign) if formula_of(value) == 0 and is_small(self.expr) else None
+            if known is not None and not self.expr.is_Add:
+                return known
+            (n, d), (p, q) = (whole_parts(a, self.reading) for a in (self, value))
+            if not d or not q or not (is_exact(n * q) or is_exact(p * d)):
                 self.reading.refuse(f"a comparison of {self.expr} with {formula_of(value)}")
-            return bool(answer)
+            over, _ = (self.expr - formula_of(value)).as_numer_denom()
+            return getattr(self.reading.number(over), name)(0)
 
-        return with_numpy(method)
+        return method
 
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
     __eq__ = _compared("__eq__")
 
-    def note_digits(self) -> None:
-        """It decides: where floats round it, the condition fails."""
-        if self.roundings < 2 and is_long(self, anywhere=True):
-            self.reading.values["exact"] = None
 
-    def is_small(self) -> bool:
-        """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""
-        sizes_above = any(p.exp.free_symbols for p in self.expr.atoms(Pow, exp))
-        return not sizes_above and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in self.expr.atoms(Rational))
+WHOLE = (SymInt, int, bool)
+NUMBERS = (*WHOLE, SymFloat, float)
 
 
-REALS = (float, np.float64, SymFloat)
-NUMBERS = (SymInt, int, bool, *REALS)
+def never_negative(n) -> bool:
+    """Is it 0 or more at all sizes?"""
+    return n >= 0 if type(n) is int else n.reading.decide(">=", n.expr) is True
+
+
+def is_small(formula: Expr) -> bool:
+    """Is no power and no number in it large? It does not overflow, and a product does not become 0."""
+    large = any(p.exp.free_symbols or abs(p.exp) > 4 for p in formula.atoms(Pow, exp))
+    return not large and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in formula.atoms(Rational))
+
+
+def whole_parts(n, reading: Reading) -> tuple:
+    """n and d of n/d, an exact whole number over an int, which floats round once at most; 0 and 0 of other numbers."""
+    over, under = formula_of(n).as_numer_denom()
+    known = over.is_integer and (type(n) is not SymFloat or n._is_quotient)
+    whole = reading.number(over) if known else 0
+    return (whole, int(under)) if known and is_exact(whole) else (0, 0)
+
+
+def is_exact(n) -> bool:
+    """Is a whole number so small that floats hold it, and that quotients with it are rounded to different floats?
+
+    n/d and p/q differ by 1/(d q) at least, and floats near them by (n q)/(d q) 2^-52.
+    """
+    return never_negative(EXACT - n) and never_negative(EXACT + n)
+
+
+def is_between_the_same(n) -> bool:
+    """Does a number that is not whole lie between the same whole numbers as the floats of 64 and of 32 bits for it?"""
+    if type(n) is SymFloat:
+        return whole_parts(n, n.reading)[1] != 0
+    return type(n) is float and np.float32(n).is_integer() == n.is_integer()

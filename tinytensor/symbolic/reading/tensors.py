@@ -6,7 +6,7 @@ which refuses every attribute that it does not know: a way that nobody thought o
 """
 
 import weakref
-from functools import cached_property, reduce
+from functools import reduce
 from math import prod
 from types import SimpleNamespace
 
@@ -20,21 +20,18 @@ from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
-from tinytensor.ops.shape import flatten, joined_shape, movedim
-from tinytensor.symbolic.reading.rounding import (
-    NONE,
-    ROUNDED,
-    SHORT,
-    UNKNOWN,
-    Digits,
-    digits,
-    digits_of,
-    is_long,
-    most_roundings,
-    rounded,
-    roundings_of,
+from tinytensor.ops.shape import flatten, joined_shape, movedim, reshape_view
+from tinytensor.symbolic.reading.rounding import ROUNDED, jumps, largest_whole
+from tinytensor.symbolic.reading.sizes import (
+    Reading,
+    SymFloat,
+    SymInt,
+    asked_by_user,
+    is_between_the_same,
+    never_negative,
+    refusing,
+    where,
 )
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, asked_by_user, refusing, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -44,7 +41,6 @@ SHARED = (
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
-SUMS = "reduce_sum", "cumsum", "matmul"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
 FILLED = {"undiagonal", "unslice"}  # moved, with zeros around
 
@@ -53,64 +49,30 @@ class Term:
     """What an operation computes: its name and its arguments, which are terms, numbers, sizes, shapes and keys.
 
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
-    user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
-    inside: the loop in whose step it is made. roundings: how often its numbers are rounded, as SymFloat counts it.
-    count: of a sum, the number of its terms. whole: is it one number, which Python may compute as an int? long: may it
-    be made of numbers that floats round, beyond the sizes of SIZES?
+    user's name of the result. depends: does an argument of the function reach it? is_real: does one of floats?
+    on_tape: does a gradient? inside: the loop in whose step it is made. is_sure: if it compares or rounds numbers, do
+    floats decide as the formulas?
     """
 
-    count, ends = 1, ()  # of a value that goes from step to step, its first one and its last one
+    is_sure = True
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
         self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
-        self.long = any(a.long and a.name not in SHORT for a in terms_of(args))
-        self.roundings = rounded(name, args)
-        self.whole = name != "true_divide" and self.depends and all(map(is_whole, args))
+        self.is_real = any(a.is_real for a in terms_of(args))
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
         self.where = where()
         if reading is not None:
             reading.terms.append(self)
 
-    @cached_property
-    def digits(self) -> Digits:
-        """The binary digits of a constant, or of whole numbers; none are counted of others, and of their functions."""
-        known = digits_of(self.name, (*self.args, self.count) if self.name in SUMS else self.args)
-        return NONE if known is UNKNOWN and is_real(self) else known
-
-    def note_digits(self, dtypes, is_rounded: bool) -> None:
-        """Floats of the shortest of these dtypes may round its numbers; a cast to them is a condition of its own."""
-        itemsize = min((dtype.itemsize for dtype in dtypes if dtype.kind == "f"), default=0)
-        if itemsize and not self.depends and (is_rounded or is_long(self, itemsize)):
-            self.roundings = 2
-        if itemsize and any(is_long(a, 8 if self.name == "cast" else itemsize, True) for a in (self, *self.args)):
-            self.long = True
-
     def __repr__(self):
         return f"{self.name}({', '.join(map(str, self.args))})"
-
-
-def is_whole(a) -> bool:
-    """Is it an int, or a number of sizes or of a loop that may be one?"""
-    return type(a) in (int, SymInt) or getattr(as_term(a), "whole", False)
 
 
 def terms_of(args) -> list[Term]:
     """The terms among arguments, those in tuples and lists, too."""
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Term)]
-
-
-def is_real(term: Term) -> bool:
-    """Does an argument of floats reach it?"""
-    seen, waiting = {term}, [term]
-    for a in waiting:
-        if a.name == "argument" and a.on_tape:
-            return True
-        parts = {*terms_of((*a.args, *a.ends))} - seen
-        seen |= parts
-        waiting += parts
-    return False
 
 
 def note_names(names: dict) -> None:
@@ -122,16 +84,19 @@ def note_names(names: dict) -> None:
 
 
 class SymbolicData(Meta):
-    """In the place of an array. span: the least and largest of whole numbers, or None. in_order: surely C-contiguous?
+    """In the place of an array. memory: references to the data of all tensors that share these numbers.
 
-    memory: references to the data of all tensors that share these numbers.
+    span: the least and the largest number, if all are surely whole ones that the dtype holds; else None.
     """
 
     flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
 
-    def __init__(self, reading: Reading, term: Term, shape, dtype, span=None, in_order: bool = True, memory=None):
+    def __init__(self, reading: Reading, term: Term, shape, dtype, span=None, memory=None):
         super().__init__(tuple(shape), np.dtype(dtype))
-        self.reading, self.term, self.span, self.in_order = reading, term, span, in_order
+        if span is not None and not is_held(span, self.dtype):
+            reading.values |= {"cast": None} if self.dtype == float32 else {}
+            span = None
+        self.reading, self.term, self.span = reading, term, span
         if term.inside is None and reading.open_loops:
             term.inside = reading.open_loops[-1]
         self.memory = [] if memory is None else memory
@@ -153,16 +118,8 @@ class SymbolicData(Meta):
     def _computed(self, name: str, n, neutral: int):
         if type(n) is int and n == neutral:
             return self
-        y = SymbolicData(self.reading, Term(name, self.term, n), self.shape, self.dtype, computed_span(name, self, n))
-        return y.rounded()
-
-    def rounded(self):
-        """The same; of numbers that floats of its dtype may round, this is noted."""
-        rounds_whole = any(rounds(n, self.dtype) for n in self.span or ())
-        if rounds_whole and self.dtype == float32:
-            self.reading.values["cast"] = None
-        self.term.note_digits([self.dtype], rounds_whole)
-        return self
+        span = computed_span(name, self, n)
+        return SymbolicData(self.reading, Term(name, self.term, n), self.shape, self.dtype, span)
 
     def __radd__(self, n):
         return self._computed("add", n, 0)
@@ -175,8 +132,7 @@ class SymbolicData(Meta):
 
     def astype(self, dtype):
         span = fitting("a constant", self.reading, self.span, np.dtype(dtype))
-        span = self.span if self.dtype.kind in "iu" and np.dtype(dtype).kind == "f" else span
-        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span).rounded()
+        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span)
 
 
 class Rows(SymbolicData):
@@ -223,20 +179,10 @@ class SymbolicTensor(Tensor):
         if data.reading.off_tape and asked_by_user(()):
             data.reading.refuse(OFF_TAPE)
         term, memory = Term("detach", data.term, reading=data.reading), data.memory
-        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, memory))
+        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.span, memory))
 
     def contiguous(self):
-        if self._data.in_order:
-            return self
-        y = self.clone()  # which is the tensor itself at the sizes where its numbers lie in order
-        y._data.memory = self._data.memory
-        y._data.memory.append(weakref.ref(y._data))
-        return y
-
-    def view(self, *shape):
-        if not self._data.in_order:
-            self.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
-        return super().view(*shape)
+        return reshape_view(self, self.shape)  # in memory that may be its own
 
     def __hash__(self):
         if asked_by_user():
@@ -278,19 +224,28 @@ def reading_of(a) -> Reading | None:
 
 
 def span_of(a):
-    """The least and the largest value of whole numbers, as sizes; None if they are not known."""
+    """The least and the largest value of whole numbers, as sizes; None if not all are whole, or they are not known."""
     a = a._data if isinstance(a, Tensor) else a
     if isinstance(a, SymbolicData):
         return (0, 1) if a.dtype.kind == "b" else a.span
+    if type(a) is float and a.is_integer() and abs(a) <= largest_whole(float32):
+        return int(a), int(a)
     if isinstance(a, np.ndarray):
-        return (int(a.min()), int(a.max())) if a.dtype.kind in "biu" and a.size else None
+        whole = a.size and a.dtype.kind in "biuf" and np.isfinite(a).all() and (a == np.floor(a)).all()
+        return (int(a.min()), int(a.max())) if whole else None
     return (a, a) if type(a) in (int, bool, SymInt) else None
 
 
+def is_held(span, dtype) -> bool:
+    """Do floats of this dtype hold all whole numbers of a range? An int is looked at by fitting()."""
+    most = largest_whole(dtype) if dtype.kind == "f" else 0
+    return not most or (span is not None and never_negative(most + span[0]) and never_negative(most - span[1]))
+
+
 def fitting(what: str, reading: Reading, span, dtype):
-    """The range of whole numbers, if it fits into the dtype; what may wrap around is a condition, or refused."""
+    """The range of whole numbers, if it fits into the dtype of an int; what may wrap is a condition, or refused."""
     if dtype.kind not in "iu":
-        return None
+        return span
     if span is None:
         reading.values["range"] = None
         return None
@@ -302,27 +257,10 @@ def fitting(what: str, reading: Reading, span, dtype):
     return span
 
 
-def rounds(a, dtype) -> bool:
-    """May floats of this dtype round a whole number, or a tensor of them? In float64 only beside a large number."""
-    data = getattr(a, "_data", a)
-    whole = type(a) in (int, SymInt) or (isinstance(data, SymbolicData | np.ndarray) and data.dtype.kind in "iu")
-    if dtype.kind != "f" or not whole:
-        return False
-    span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
-    if span is None or any(type(n) is SymInt for n in span):
-        return dtype.itemsize < 8 or (span is not None and any(roundings_of(n) or is_long(n) for n in span))
-    return max(map(abs, span)) > most
-
-
 def inside(index, n) -> bool:
     """Are all numbers of a tensor of indices from 0 to n - 1 (or -n to -1)?"""
     span = span_of(index)
     return span is not None and never_negative(span[0]) and span[1] < n
-
-
-def never_negative(n) -> bool:
-    """Is it 0 or more at all sizes?"""
-    return n >= 0 if type(n) is int else n.reading.decide(">=", n.expr) is True
 
 
 def _products(a, b):
@@ -368,10 +306,6 @@ TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bi
 
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
-    whole = [isinstance(a, float | Tensor) and is_whole(a) for a in args]
-    letters = {a._data.dtype.kind for a, known in zip(args, whole) if isinstance(a, Tensor) and not known}
-    if any(whole) and letters and "f" not in letters and op.dtype != "bool":
-        reading.refuse("the dtype of a whole number that is none here: begin with 1.0, write (-1.0)**N")
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
     for a in args:
@@ -381,15 +315,14 @@ def elementwise(op, reading, args):
         return shape, bool_
     if dtype.kind == "b" and op.name not in TRUTHS:
         reading.refuse(f"{op.name} of truth values: make them numbers first, by .double() or .long()")
-    return shape, dtype, computed_span(op.name, *args) if dtype.kind in "iu" else None
+    return shape, dtype, computed_span(op.name, *args)
 
 
 def cast(op, reading, args):
     x, dtype = args
-    shorter = x._data.dtype.kind == dtype.kind == "f" and dtype.itemsize < x._data.dtype.itemsize
-    if (shorter and (x._data.term.depends or x._data.term.roundings)) or (dtype == float32 and rounds(x, dtype)):
+    if dtype == float32 != x._data.dtype and span_of(x) is None:
         reading.values["cast"] = None
-    return x.shape, dtype, None if x._data.dtype.kind in "fO" else span_of(x)
+    return x.shape, dtype, span_of(x)
 
 
 def reduction(op, reading, args):
@@ -398,10 +331,8 @@ def reduction(op, reading, args):
     n = prod(x.shape[d] for d in dims)
     if op.outputs == 2:
         return [(shape, x._data.dtype), (shape, int64, (0, n - 1))]
-    if op.name not in ("reduce_sum", "reduce_any", "reduce_all", "reduce_prod"):
+    if op.name not in ("reduce_sum", "reduce_prod"):
         at_least(n, 1)  # a mean of nothing is NaN
-    if op.name in ("reduce_any", "reduce_all"):
-        return shape, bool_
     span = span_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
     span = tuple(m * n for m in span) if span is not None and op.name == "reduce_sum" else span
     return shape, x._data.dtype, span
@@ -485,7 +416,7 @@ def entries(names: str, function) -> dict:
 
 
 RULES = {
-    **entries("reduce_sum reduce_mean reduce_norm reduce_prod reduce_logsumexp reduce_any reduce_all", reduction),
+    **entries("reduce_sum reduce_mean reduce_norm reduce_prod reduce_logsumexp", reduction),
     **entries("reduce_amax reduce_amin reduce_max reduce_min", reduction),
     **entries("cat stack", joined),
     "cast": cast,
@@ -524,13 +455,6 @@ def results_of(op, reading, args) -> list[tuple]:
     return results if isinstance(results, list) else [results]
 
 
-def in_order(op, x) -> bool:
-    """Are the elements of the result surely C-contiguous? A reshaped view is, if x is."""
-    if op.name == "reshape_view":
-        return x._data.in_order if isinstance(x._data, SymbolicData) else x._data.flags.c_contiguous
-    return op.view is None and op.name not in ("attention", "pinv")
-
-
 def _decided(name: str, a, b) -> bool | None:
     """A comparison of whole numbers that has one answer for all of them, at all sizes."""
     if a is None or b is None:
@@ -540,23 +464,21 @@ def _decided(name: str, a, b) -> bool | None:
     return True if never_negative(b[0] - a[1] - k) else False if never_negative(a[0] - b[1] + k - 1) else None
 
 
-def term_of(op, reading: Reading, args, dtype: np.dtype) -> Term:
-    """The term of an operation; its rounding is checked."""
+def term_of(op, reading: Reading, args) -> Term:
+    """The term of an operation; what it compares or rounds are real numbers, or whole ones that floats hold."""
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
-    if op.name in SUMS:
-        term.count = prod(args[0].shape)
-    dtypes = [a._data.dtype for a in args if isinstance(a, Tensor)]
-    dtypes += [np.dtype(float) for a in args if type(a) in (float, SymFloat)]
-    term.note_digits([dtype, *dtypes], any(rounds(a, dtype) for a in args))
-    most = most_roundings(op.name, args)
-    roundings = 0 if term.depends else roundings_of(term.args)
-    if term.long and most < 2 and not term.depends:
-        reading.values["exact"] = None
-    if roundings > most:
+    term.is_sure = not jumps(op.name, args) or decides(op, args)
+    if not term.is_sure and not term.is_real:
         reading.refuse(f"{op.name} {ROUNDED}")
-    if roundings and most < 2:
-        reading.values["float64"] = None
     return taped(reading, term)
+
+
+def decides(op, args) -> bool:
+    """Do floats decide as formulas do? Of whole numbers that they hold, also beside one other number of the code."""
+    numbers = args[:1] if op.name == "cast" else args
+    dtype = args[0]._data.dtype if op.name == "cast" else common_dtype(op, args)
+    others = [a for a in numbers if dtype.kind == "f" and not is_held(span_of(a), dtype)]
+    return not others or (op.name in COMPARED and len(others) == 1 and is_between_the_same(others[0]))
 
 
 def taped(reading: Reading, term: Term) -> Term:
@@ -589,7 +511,7 @@ def dispatch(op, args):
     results = results_of(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
-    term = term_of(op, reading, args, np.dtype(results[0][1]))
+    term = term_of(op, reading, args)
     terms = [term]
     if len(results) > 1:
         terms = [Term(f"result_{n}", term, reading=reading) for n in range(len(results))]
@@ -597,10 +519,7 @@ def dispatch(op, args):
     made = []
     for term, (shape, dtype, *span) in zip(terms, results, strict=True):
         span = fitting(op.name, reading, span[0] if span else None, np.dtype(dtype))
-        if term.depends and np.dtype(dtype).kind in "biu":
-            term.roundings = 0  # what may wrap around is a condition, or refused
-            term.digits = digits(span) if span is not None else (0, 63, 0)
-        made.append(tensor_of(SymbolicData(reading, term, shape, dtype, span, in_order(op, args[0]), memory)))
+        made.append(tensor_of(SymbolicData(reading, term, shape, dtype, span, memory)))
     return made[0] if len(made) == 1 else tuple(made)
 
 
