@@ -588,6 +588,10 @@ REFUSED = {  # what: function, arguments, where, and options
     "rounded whole numbers that are compared": (lambda x, t: (x * (t * 0.1 <= 35.8)).sum(), INDEXED),
     "49 (t / 49)": (lambda x, t: (x * (t / 49 * 49).ceil()).sum(), INDEXED),
     "rounded whole numbers and x - x": (lambda x, t: (x * (x - x + t * 0.29).floor()).sum(), INDEXED),
+    "rounded numbers of a mask": (lambda x: (x * ((x > 90000) * 0.1 * 3 > 0.3)).sum(), X),
+    "rounded numbers of where()": (
+        lambda x: (x * (tt.where(x > 90000, (x > 0) * 0.1 * 3, x) > 0.3)).sum(), X),
+    "rounded numbers of a sign": (lambda x: (x * (x.sign() * 0.7 + 0.1).mul(10).floor()).sum(), X),
     "a remainder by what may be below 0": (by_another_size, XM, "N % (150 - M) == 0"),
     "a quotient by what may be below 0": (by_another_size, XM, "N / (150 - M) < 2"),
     "Hessian of a vector": (lambda x: x.softmax(-1), X, (), SECOND),

@@ -43,15 +43,16 @@ COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= 
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
 FILLED = {"undiagonal", "unslice"}  # moved, with zeros around
+CHOOSING = {"where", "maximum", "minimum", "cat", "stack"}  # each result is a number of one of the arguments
 
 
 class Term:
     """What an operation computes: its name and its arguments, which are terms, numbers, sizes, shapes and keys.
 
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
-    user's name of the result. depends: does an argument of the function reach it? is_real: does one of floats?
-    on_tape: does a gradient? inside: the loop in whose step it is made. is_sure: if it compares or rounds numbers, do
-    floats decide as the formulas?
+    user's name of the result. depends: does an argument of the function reach it? is_real: do floats among these make
+    its numbers? on_tape: does a gradient reach it? inside: the loop in whose step it is made. is_sure: if it compares
+    or rounds numbers, do floats decide as the formulas?
     """
 
     is_sure = True
@@ -470,7 +471,23 @@ def term_of(op, reading: Reading, args) -> Term:
     term.is_sure = not jumps(op.name, args) or decides(op, args)
     if not term.is_sure and not term.is_real:
         reading.refuse(f"{op.name} {ROUNDED}")
+    term.is_real = is_real(op, args)
     return taped(reading, term)
+
+
+def is_real(op, args) -> bool:
+    """Are its numbers those of float arguments, or computed from them, beside whole ones and ones of the code?
+
+    0.3 [x > 0] is none: where floats round it, no condition on x leaves that out.
+    """
+    if op.dtype == "bool" or op.name == "sign":
+        return False
+    tensors = [a for a in args if isinstance(a, SymbolicTensor)]
+    chosen = tensors if op.name in CHOOSING else []
+    constants = [a._data for a in chosen if not a._data.term.is_real and a._data.span is None]
+    return any(a._data.term.is_real for a in tensors) and all(
+        c.term.name == "full" or c.dtype == bool_ for c in constants
+    )
 
 
 def decides(op, args) -> bool:
