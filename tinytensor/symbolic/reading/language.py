@@ -38,8 +38,7 @@ STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "SEND"}
 LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"}
 LOCAL = {"LOAD_FAST", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE"}  # the last is for a function or a class inside
 TYPES = {"isinstance", "callable", "is_tensor", "__class__"}
-ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
-ASKS_AFTERWARDS = "the code asks for a type, where a loop over a size makes a number: begin it with tt.zeros(())"
+ASKS = "a step asks for a type: the answer of the first step may be another one"
 BUILTINS = (
     "abs all any bool dict divmod enumerate filter float format int iter len list map max min next pow "
     "print range repr reversed round set slice sorted str sum super tuple zip frozenset complex object"
@@ -59,13 +58,13 @@ STAND_INS = WeakSet()  # functions and classes that stand in for len(), range() 
 REFLECTION = {"format", "format_map", "gi_frame", "cr_frame", "ag_frame"}  # "{0.__doc__}".format(N)
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 INNER |= {*dir(SymInt), *dir(SymFloat)} - {*dir(int), *dir(float)}
+INNER |= {"tobytes", "tofile", "data", "ctypes"}  # of an array of objects, these say which objects they are
 UNSEEN = {"__del__", "__getattr__", "__getattribute__", "__class__"}  # methods that no line calls, and those after
 UNSEEN |= {"__exit__", "__len__", "__length_hint__"}  # which Python drops an error
 DUNDERS = {"__init__", "__post_init__", "__len__", "__call__", "__matmul__", "__setitem__", "__class__"}
 OF_CLASS = {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__orig_bases__"}
 OF_CLASS |= {"__annotations__", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__match_args__"}
 OF_CLASS |= {"__dataclass_fields__", "__dataclass_params__", "__annotations_cache__", "__replace__"}
-INNER |= {"tobytes", "tofile", "data", "ctypes"}  # of an array of objects, these say which objects they are
 MISSING = iter(())  # what a module does not have, but may make up
 STATE = re.compile("set|get|load|save|genfrom|from(file|regex)|memmap|.*seed")  # functions of settings and files
 ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
@@ -89,8 +88,6 @@ def check_code(code: types.CodeType, module: dict, local: dict, reading, inside:
         reading.refuse(f"{code.co_name}() {problem}")
     for problem in in_a_step(instructions_of(code)) if reading.open_loops else ():
         reading.refuse(f"{code.co_name}(): {problem}")
-    if reading.counted and asks_for_type(code):
-        reading.refuse(ASKS_AFTERWARDS)
 
 
 @functools.lru_cache(1024)
@@ -168,16 +165,11 @@ def loads(code: types.CodeType, module: dict, local: dict) -> Iterator[tuple[dis
             yield i, name, value
 
 
-def asks_for_type(code: types.CodeType) -> bool:
-    """May code ask for the type of a number?"""
-    return not TYPES.isdisjoint(code.co_names) or any(i.opname == "MATCH_CLASS" for i in instructions_of(code))
-
-
 def in_a_step(instructions: list[dis.Instruction]) -> Iterator[str]:
     """What a step of a loop must not do, since the steps are read as one."""
-    for before, i, name in with_the_one_before(instructions):
-        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
-        if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
+    for i in instructions:
+        name = i.argval if isinstance(i.argval, str) else ""
+        if name in TYPES and "LOAD" in i.opname:
             yield ASKS
         if i.opname in STORES:
             yield f"a step of a loop changes an object ({i.opname.lower()} {name}): stack or add up tensors instead"
@@ -410,7 +402,7 @@ def only_readable(reading) -> Iterator[None]:
             return note_names(frame.f_locals)
         if frame.f_builtins and frame.f_builtins is not vars(builtins):
             reading.refuse(f"{code.co_name}() has other builtins than Python's")
-        if is_first_call(seen, frame, is_atom, bool(reading.open_loops), reading.counted):
+        if is_first_call(seen, frame, is_atom, bool(reading.open_loops)):
             check_code(code, frame.f_globals, frame.f_locals, reading, {*shared(frame)})
 
     with watching(look, sys.setprofile, sys.getprofile()):

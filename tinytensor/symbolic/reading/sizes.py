@@ -96,7 +96,6 @@ class Reading:
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
-        self.counted = False  # has a loop made a number, which is a tensor here?
         self.learnt: dict = {}  # of loops, also the shapes of states that begin as numbers: see restart
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
