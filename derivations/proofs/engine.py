@@ -172,8 +172,10 @@ def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
     exact = [isinstance(a, Symbolic) or (isinstance(a, Tensor) and a.dtype is OBJECT) for a in args]
     positions = [i for i, is_exact in enumerate(exact) if is_exact]
 
+    rest = [None if n in positions else a for n, a in enumerate(args)]
+
     def call(*inputs):
-        arguments = list(args)
+        arguments = list(rest)
         for position, value in zip(positions, inputs, strict=True):
             arguments[position] = value
         return around(op, *arguments)

@@ -62,7 +62,20 @@ class Layer(nn.Module):
 
 
 KNOWN = [
-    *(3, 0.5, "text", None, ..., range(3), [1, (2.0, {"a": {3}})], slice(1, 2), np.float64(2), np.zeros(3), math.pi),
+    *(
+        3,
+        0.5,
+        Fraction(1, 2),
+        "text",
+        None,
+        ...,
+        range(3),
+        [1, (2.0, {"a": {3}})],
+        slice(1, 2),
+        np.float64(2),
+        np.zeros(3),
+        math.pi,
+    ),
     *(
         np.dtype("f8"),
         tt.float64,
@@ -143,7 +156,7 @@ UNKNOWN = [
     *(id, type, getattr, isinstance, bytes, sys, sys.modules, time.time, copy.deepcopy, pickle.dumps, statistics.mean),
     *(ctypes.c_double, inspect.stack, typing.overload, typing.SupportsComplex, operator.is_, operator.attrgetter),
     *(str.format, "{0.__doc__}".format, int.__eq__, (20).__eq__, dict.__len__, np.load, np.seterr, np.random.rand),
-    *(SymInt, state, generic, functools.lru_cache(abs), Fraction(1, 2), weakref.proxy(set()), threading.Lock()),
+    *(SymInt, state, generic, functools.lru_cache(abs), weakref.proxy(set()), threading.Lock()),
     *(collections.deque(), collections.OrderedDict(), collections.ChainMap(), collections.Counter, iter([]), numbers()),
     *(itertools.count(), Every("Every", (), {}), abc.ABCMeta("Abstract", (), {}), Forged, Forged(), Slotted, Slotted()),
     *(OfProperty(), Answering, enum.Enum("Level", {"A": 2}).A, enum.IntEnum("Level", {"A": 2}).A),

@@ -59,7 +59,8 @@ def differs(derivation, fn) -> list[int]:
     (size,) = derivation.derived.trace.sizes
     result = []
     for n in SIZES:
-        if all(c.holds({size: n}) for c in derivation.size_conditions):
+        wraps = "within its dtype" in derivation.verdict and n > 235  # 235**8 is the last one in int64
+        if not wraps and all(c.holds({size: n}) for c in derivation.size_conditions):
             x, want = backward(fn, n)
             got = derivation.evaluate(x=x)["x"]
             if not np.allclose(got, want, 1e-7, 1e-9 * (1 + np.abs(want).max())):

@@ -211,14 +211,16 @@ def _by_deltas(expr: Add) -> Expr:
 
 
 def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) -> Expr:
-    """Products of factors that have a name become that name.
+    """Products of factors that have a name become that name, and e Y becomes 1 - Y where Y = 1 / (1 + e).
 
     The result of the function stands for no product: its gradient is written in what it was made from.
     """
     for line in lines:
         right = line.right
         factors = [f for f in Mul.make_args(right) if not f.is_number]
-        if len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
+        if isinstance(right, Pow) and right.exp == -1 and right.base.is_Add and len(right.base.args) == 2:
+            expr = use(expr, line, _share)
+        elif len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
             expr = use(expr, line, by_name)
     return expr
 
@@ -273,6 +275,17 @@ def by_name(product: Expr, line: Definition, keys) -> Expr | None:
         wanted = [(b, e) for b, e in powers_of(named).items() if not b.is_number]
         if all(e.is_number and (powers.get(b, S.Zero) / e).is_positive and abs(powers[b]) >= abs(e) for b, e in wanted):
             return product / named * left / number
+    return None
+
+
+def _share(product: Expr, line: Definition, keys) -> Expr | None:
+    """The product with 1 - a Y in the place of b Y, for Y = 1/(a + b)."""
+    powers = product.as_powers_dict()
+    for left, right in _matches(product, line, [*keys, line.left]):
+        for first, second in (right.base.args, right.base.args[::-1]):
+            needed = [b for b in [left, *second.as_powers_dict()] if not b.is_number]
+            if names_in(second) and all(powers.get(b, S.Zero).is_positive for b in needed):
+                return product / left / second * (1 - first * left)
     return None
 
 

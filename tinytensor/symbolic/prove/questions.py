@@ -18,11 +18,13 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tinytensor.core.kernel import OBJECT, Kernel
+from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
@@ -34,6 +36,7 @@ from tinytensor.symbolic.reading.language import (
     changed_names,
     instructions_of,
     is_first_call,
+    is_listed,
     is_of_library,
     loads,
     snapshot,
@@ -185,17 +188,20 @@ class Questions:
             if name.startswith("@"):  # which pytest writes into an assert
                 continue
             value = value.py_func if isinstance(value, Kernel) else value
-            if any(value is getattr(np, name) for name in NAN):
+            if (isinstance(value, Op) or is_listed(value)) and getattr(value, "__name__", "") in NAN:
                 self.conditions[FINITE] = None
             known = (
                 value is type
                 or asks_by_name(i, value)
                 or ((value is getattr or value is hasattr) and _names_attribute(i, code))
             )
+            meanings = vars(value).values() if type(value) is types.SimpleNamespace else [value]
+            if known or (not frame.f_builtins and all(map(_is_meaning, meanings))):  # in a lifted kernel
+                continue
             state = snapshot(value)
-            if not known and unknown_in(state):
+            if unknown_in(state):
                 self.note(f"uses {name}", where)
-            elif not known and i.opname != "LOAD_DEREF":
+            elif i.opname != "LOAD_DEREF":
                 self.outside.setdefault((name, id(value)), (value, state))
 
     def look_for_arrays(self, frame: types.FrameType) -> None:
@@ -222,6 +228,14 @@ class Questions:
                 self.note(f"asks for {i.argval} of exact numbers", where)
             if isinstance(i.argval, types.CodeType):
                 self.read_array_code(frame, i.argval)
+
+
+def _is_meaning(value) -> bool:
+    """Is it what a name of a lifted kernel may stand for, as a function of exact scalars?"""
+    value = value.func if type(value) is partial else value
+    if not isinstance(value, types.FunctionType) or is_users(value.__code__, value.__globals__):
+        return not unknown_in(snapshot(value))
+    return str(value.__globals__.get("__name__")).startswith("tinytensor.symbolic.exact.")
 
 
 def _is_computed(x) -> bool:

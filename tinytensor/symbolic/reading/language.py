@@ -19,6 +19,7 @@ import threading
 import types
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from weakref import WeakSet
 
 import numpy as np
@@ -30,6 +31,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import around_compilations
 from tinytensor.ops.shape import cast
+from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.prove.advice import is_own, line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicTensor, note_names
@@ -67,7 +69,8 @@ OF_CLASS |= {"__annotations__", "__firstlineno__", "__static_attributes__", "__a
 OF_CLASS |= {"__dataclass_fields__", "__dataclass_params__", "__annotations_cache__", "__replace__"}
 MISSING = iter(())  # what a module does not have, but may make up
 STATE = re.compile("set|get|load|save|genfrom|from(file|regex)|memmap|.*seed")  # functions of settings and files
-ATOMS = {SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range}
+ATOMS = {SymInt, SymFloat, int, float, bool, complex, Fraction, range, str, bytes}
+ATOMS |= {type(None), type(...), type(NotImplemented)}
 FUNCTIONS = type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.shape)
 BASES = {object, tuple}  # of plain classes and their objects
 OF_NAMEDTUPLE = type(vars(collections.namedtuple("Pair", "a b"))["a"])
@@ -227,7 +230,7 @@ HOLDING = {  # what objects of these types hold, and nothing else
         *(x.__defaults__ or ()),
         *(x.__kwdefaults__ or {}).values(),
         *(cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()),
-        vars(x),
+        *(part for name, part in vars(x).items() if not name.startswith("__")),  # as __signature__
     ],
     Kernel: lambda x: [x.py_func],
     Op: lambda x: [part for name, part in vars(x).items() if name not in vars(cast)],
@@ -265,7 +268,9 @@ def array_numbers(x: np.ndarray) -> tuple:
 
 
 def is_constant(value) -> bool:
-    """Is it a number or a dtype of NumPy's, a field of a namedtuple, or a constant of dataclasses?"""
+    """Is it a number or a dtype of NumPy's, an exact scalar, a field of a namedtuple, or a constant of dataclasses?"""
+    if issubclass(type(value), Exact):
+        return is_in_library(type(value))
     if issubclass(type(value), np.dtype):
         return value.metadata is None
     number = issubclass(type(value), np.generic) and type(value) is not np.void and is_listed(type(value))
