@@ -24,7 +24,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-import tinytensor
 from tinytensor.autograd.function import Context
 from tinytensor.core.kernel import Kernel
 from tinytensor.core.op import Op
@@ -288,7 +287,8 @@ def is_listed(value) -> bool:
     if isinstance(value, types.BuiltinFunctionType) and getattr(value.__self__, "__name__", "") in LIBRARY:
         static, module = isinstance(value.__self__, types.ModuleType), value.__self__.__name__
     if is_for_users(module):
-        same = any(vars(m).get(name) is value for m in (sys.modules.get(module), tinytensor) if m)
+        held = [vars(m).get(name) for m in (sys.modules.get(module), sys.modules["tinytensor"]) if m]
+        same = any(part is value for part in held)
         return same and not STATE.match(name)
     if module not in LIBRARY or not (static or vars(sys.modules[module]).get(name) is value):
         return False
