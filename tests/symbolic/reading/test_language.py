@@ -181,7 +181,15 @@ UNKNOWN = [
         with_attribute(lambda: None),
         with_attribute(type("Held", (), {}))(),
     ),
-    *(tt.set_default_dtype, tt.get_default_dtype, tt.manual_seed, tt.load, with_attribute(functools.partial(max, 1))),
+    *(
+        tt.set_default_dtype,
+        tt.get_default_dtype,
+        tt.manual_seed,
+        tt.load,
+        tt.profile,
+        tt.num_tasks,
+        with_attribute(functools.partial(max, 1)),
+    ),
     *(type("C", (), {"__self__": math, "f": id}), type("Text", (), {"__repr__": functools.partialmethod(max)})()),
     *(type("Unseen", (), {name: lambda *_: None})() for name in sorted(UNSEEN)),
 ]

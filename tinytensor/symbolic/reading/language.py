@@ -53,7 +53,7 @@ LIBRARY = {  # the functions and classes that can be read, by their module; all 
     "_functools": ["reduce"],
     **dict.fromkeys(("math", "itertools", "numpy", "einops.einops")),
 }
-INSIDE = "symbolic", "native"  # rooms of tinytensor that are not for a function
+INSIDE = "symbolic", "native", "utils", "cli", "serialization"  # rooms of tinytensor that are not for a function
 HEAP = 1 << 9  # the flag of a class that Python code may have made
 STAND_INS = WeakSet()  # functions and classes that stand in for len(), range() ... in a reading, or a text by hand
 REFLECTION = {"format", "format_map", "gi_frame", "cr_frame", "ag_frame"}  # "{0.__doc__}".format(N)
@@ -67,7 +67,7 @@ OF_CLASS = {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", 
 OF_CLASS |= {"__annotations__", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__match_args__"}
 OF_CLASS |= {"__dataclass_fields__", "__dataclass_params__", "__annotations_cache__", "__replace__"}
 MISSING = iter(())  # what a module does not have, but may make up
-STATE = re.compile("set|get|load|save|genfrom|from(file|regex)|memmap|.*seed")  # functions of settings and files
+STATE = re.compile("set|get|num_|load|save|genfrom|from(file|regex)|memmap|.*seed|profile")  # of settings and files
 ATOMS = {SymInt, SymFloat, int, float, bool, complex, Fraction, range, str, bytes}
 ATOMS |= {type(None), type(...), type(NotImplemented)}
 FUNCTIONS = type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.shape)
