@@ -62,6 +62,7 @@ class Layer(nn.Module):
 
 
 KNOWN = [
+    collections.OrderedDict(a=1),
     *(
         3,
         0.5,
@@ -157,7 +158,7 @@ UNKNOWN = [
     *(ctypes.c_double, inspect.stack, typing.overload, typing.SupportsComplex, operator.is_, operator.attrgetter),
     *(str.format, "{0.__doc__}".format, int.__eq__, (20).__eq__, dict.__len__, np.load, np.seterr, np.random.rand),
     *(SymInt, state, generic, functools.lru_cache(abs), weakref.proxy(set()), threading.Lock()),
-    *(collections.deque(), collections.OrderedDict(), collections.ChainMap(), collections.Counter, iter([]), numbers()),
+    *(collections.deque(), collections.ChainMap(), collections.Counter, iter([]), numbers()),
     *(itertools.count(), Every("Every", (), {}), abc.ABCMeta("Abstract", (), {}), Forged, Forged(), Slotted, Slotted()),
     *(OfProperty(), Answering, enum.Enum("Level", {"A": 2}).A, enum.IntEnum("Level", {"A": 2}).A),
     *(np.dtype("f8", metadata={"rows": []}), np.array(id, dtype="O"), np.frompyfunc(abs, 1, 1), np.vectorize(abs)),

@@ -80,14 +80,14 @@ class Questions:
         self.of_arrays: set[int] = set()  # the ids of codes in `seen` that get exact scalars, or arrays of them
         self.read_with: dict[tuple, tuple] = {}  # by a code that was read, and the ids of the objects that it got
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
-        self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
+        self.outside = {(name, id(x)): (x, _state(x)) for name, x in outside.items()}
         self.changed: dict[str, str] = {}  # the inputs that a run has changed, which were restored
 
     def after_first_call(self) -> None:
         """The state from here on is that of the proof: what a first call has filled is a condition."""
-        for name in changed_names(self.outside):
+        for name in changed_names(self.outside, _state):
             self.conditions[f"{name} is as its first call leaves it"] = None
-        self.outside = {key: (x, snapshot(x)) for key, (x, _) in self.outside.items()}
+        self.outside = {key: (x, _state(x)) for key, (x, _) in self.outside.items()}
 
     def answers(self) -> list[str]:
         """Why nothing is proved: a sentence for each question, and for state that has changed."""
@@ -95,7 +95,7 @@ class Questions:
 
     def changes(self) -> list[str]:
         """A sentence for all state that has changed."""
-        names = self.changed | changed_names(self.outside)
+        names = self.changed | changed_names(self.outside, _state)
         return [f"{name} {how}: another call would differ" for name, how in names.items()]
 
     @contextmanager
@@ -185,7 +185,8 @@ class Questions:
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
         for i, name, value in loads(code, frame.f_globals, frame.f_locals):
-            if name.startswith("@"):  # which pytest writes into an assert
+            first = (frame.f_locals if i.opname == "LOAD_DEREF" else frame.f_globals).get(i.argval)
+            if id(first) in _pytorch() or name.startswith("@"):  # which pytest writes into an assert
                 continue
             value = value.py_func if isinstance(value, Kernel) else value
             if (isinstance(value, Op) or is_listed(value)) and getattr(value, "__name__", "") in NAN:
@@ -198,7 +199,7 @@ class Questions:
             meanings = vars(value).values() if type(value) is types.SimpleNamespace else [value]
             if known or (not frame.f_builtins and all(map(_is_meaning, meanings))):  # in a lifted kernel
                 continue
-            state = snapshot(value)
+            state = _state(value)
             if unknown_in(state):
                 self.note(f"uses {name}", where)
             elif i.opname != "LOAD_DEREF":
@@ -230,11 +231,21 @@ class Questions:
                 self.read_array_code(frame, i.argval)
 
 
+def _pytorch() -> dict[int, int]:
+    """The modules of PyTorch, if it is loaded, by their ids: its functions take our tensors, and run on our tape."""
+    return {id(m): 0 for name, m in sys.modules.items() if name.partition(".")[0] == "torch"}
+
+
+def _state(value):
+    """What an object holds beside PyTorch."""
+    return snapshot(value, _pytorch())
+
+
 def _is_meaning(value) -> bool:
     """Is it what a name of a lifted kernel may stand for, as a function of exact scalars?"""
     value = value.func if type(value) is partial else value
     if not isinstance(value, types.FunctionType) or is_users(value.__code__, value.__globals__):
-        return not unknown_in(snapshot(value))
+        return not unknown_in(_state(value))
     return str(value.__globals__.get("__name__")).startswith("tinytensor.symbolic.exact.")
 
 

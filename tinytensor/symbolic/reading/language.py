@@ -71,7 +71,7 @@ STATE = re.compile("set|get|num_|load|save|genfrom|from(file|regex)|memmap|.*see
 ATOMS = {SymInt, SymFloat, int, float, bool, complex, Fraction, range, str, bytes}
 ATOMS |= {type(None), type(...), type(NotImplemented)}
 FUNCTIONS = type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.shape)
-BASES = {object, tuple}  # of plain classes and their objects
+BASES = object, tuple  # of plain classes and their objects
 OF_NAMEDTUPLE = type(vars(collections.namedtuple("Pair", "a b"))["a"])
 METHODS = {  # functions of Python's that hold the user's
     "collections": {"_make", "_replace", "_asdict", "__getnewargs__", "__repr__"},  # of a namedtuple
@@ -208,15 +208,16 @@ def snapshot(value, seen: dict | None = None):
     return id(value), [value], numbers, *[snapshot(part, seen) for part in held]
 
 
-def changed_names(outside: dict) -> dict[str, str]:
-    """The names of the objects that hold something else than when they were seen, and how."""
-    changed = {name: unknown_in(before) for (name, _), (x, before) in outside.items() if snapshot(x) != before}
+def changed_names(outside: dict, state: Callable = snapshot) -> dict[str, str]:
+    """The names of the objects that hold something else than when state() saw them, and how."""
+    changed = {name: unknown_in(before) for (name, _), (x, before) in outside.items() if state(x) != before}
     return {n: f"holds a {of}, whose changes are not seen" if of else "changed" for n, of in changed.items()}
 
 
 HOLDING = {  # what objects of these types hold, and nothing else
     **dict.fromkeys((list, tuple, set, frozenset), list),
     dict: lambda x: [part for item in x.items() for part in item],
+    collections.OrderedDict: lambda x: [vars(x), *(part for item in x.items() for part in item)],
     slice: lambda x: [x.start, x.stop, x.step],
     types.SimpleNamespace: lambda x: [vars(x)],
     types.MethodType: lambda x: [x.__self__, x.__func__],
@@ -245,7 +246,7 @@ def contents(value) -> tuple[object, list] | None:
         return (value._requires_grad, numbers), [*own_class, value._grad, value._hooks, value.__dict__]
     if cls is np.ndarray:
         return None if value.dtype.hasobject else (array_numbers(value), [])
-    if is_constant(value) or is_listed(value):
+    if is_constant(value) or is_listed(value) or (cls is type and is_base(value)):
         variables = getattr(value, "__dict__", {}).items()  # to which code may have added
         return None, [part for name, part in variables if type(part) in (list, dict, set) and not name.startswith("_")]
     if cls is types.BuiltinMethodType and (value.__name__ in REFLECTION or type(value.__self__) is types.ModuleType):
@@ -258,8 +259,7 @@ def contents(value) -> tuple[object, list] | None:
         return (None, parts_of_class(value)) if is_plain(value) else None
     if cls is np.random.Generator:
         return str(value.bit_generator.state), []
-    known = all(c in BASES or is_plain(c) or (is_for_users(str(c.__module__)) and is_listed(c)) for c in cls.__mro__)
-    return (None, parts_of_object(value)) if known else None
+    return (None, parts_of_object(value)) if all(is_base(c) or is_plain(c) for c in cls.__mro__) else None
 
 
 def array_numbers(x: np.ndarray) -> tuple:
@@ -309,6 +309,13 @@ def is_readable(function: types.FunctionType) -> bool:
     of_library = code.co_name in METHODS.get(name, ()) and module is vars(sys.modules[name])
     ours = is_for_users(name) and not STATE.match(code.co_name)
     return of_library or ours or is_users(code, module)
+
+
+def is_base(cls: type) -> bool:
+    """Is it one of BASES, a class of tinytensor, or the Module of PyTorch?"""
+    pytorch = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    known = any(cls is base for base in (*BASES, pytorch))
+    return known or (is_for_users(str(cls.__module__)) and is_listed(cls))
 
 
 def is_plain(cls: type) -> bool:
