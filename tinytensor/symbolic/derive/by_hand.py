@@ -63,6 +63,17 @@ class HandGradient:
     shape: str = ""
 
 
+def _of_numbers(function: Callable, built_in: Callable) -> Callable:
+    """The function of tensors, or Python's own of that name where no tensor is given: min(N, 4)."""
+    return lambda *args, **keywords: (function if any(isinstance(a, Tensor) for a in args) else built_in)(
+        *args, **keywords
+    )
+
+
+OF_NUMBERS = {n: _of_numbers(FUNCTIONS[n], getattr(builtins, n)) for n in ("min", "max", "abs", "round")}
+STAND_INS.update(OF_NUMBERS.values())
+
+
 def function_by_hand(hand) -> Callable:
     """A gradient by hand as a function of tensors by name."""
     if callable(hand):
@@ -77,9 +88,7 @@ def function_by_hand(hand) -> Callable:
     known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
     known |= {n: getattr(linalg, n) for n in linalg.__all__} | {"linalg": linalg}
     known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
-    of_numbers = {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
-    STAND_INS.update(of_numbers.values())
-    known |= of_numbers
+    known |= OF_NUMBERS
 
     def function(**values):
         try:
@@ -96,13 +105,6 @@ def function_by_hand(hand) -> Callable:
     function.needs = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     function.__name__ = function.forward = hand  # a text, which no call changes
     return function
-
-
-def _of_numbers(function: Callable, built_in: Callable) -> Callable:
-    """The function of tensors, or Python's own of that name where no tensor is given: min(N, 4)."""
-    return lambda *args, **keywords: (function if any(isinstance(a, Tensor) for a in args) else built_in)(
-        *args, **keywords
-    )
 
 
 def _takes(function: Callable, names, sizes) -> set[str]:

@@ -184,9 +184,10 @@ class Questions:
         for i in instructions_of(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
+        pytorch = _pytorch()
         for i, name, value in loads(code, frame.f_globals, frame.f_locals):
             first = (frame.f_locals if i.opname == "LOAD_DEREF" else frame.f_globals).get(i.argval)
-            if id(first) in _pytorch() or name.startswith("@"):  # which pytest writes into an assert
+            if id(first) in pytorch or name.startswith("@"):  # which pytest writes into an assert
                 continue
             value = value.py_func if isinstance(value, Kernel) else value
             if (isinstance(value, Op) or is_listed(value)) and getattr(value, "__name__", "") in NAN:

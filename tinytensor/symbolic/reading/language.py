@@ -31,8 +31,8 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import around_compilations
 from tinytensor.ops.shape import cast
 from tinytensor.symbolic.exact.scalars import Exact
-from tinytensor.symbolic.prove.advice import is_own, line
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
+from tinytensor.symbolic.prove.advice import line
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users, is_users_file
 from tinytensor.symbolic.reading.tensors import SymbolicTensor, note_names
 
 STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "SEND"}
@@ -242,8 +242,8 @@ def contents(value) -> tuple[object, list] | None:
     cls = type(value)
     if issubclass(cls, Tensor):
         numbers = getattr(value._data, "term", None) or array_numbers(value._data)
-        own_class = [] if issubclass(cls, SymbolicTensor) else [cls]
-        return (value._requires_grad, numbers), [*own_class, value._grad, value._hooks, value.__dict__]
+        classes = [] if issubclass(cls, SymbolicTensor) else [cls]
+        return (value._requires_grad, numbers), [*classes, value._grad, value._hooks, value.__dict__]
     if cls is np.ndarray:
         return None if value.dtype.hasobject else (array_numbers(value), [])
     if is_constant(value) or is_listed(value) or (cls is type and is_base(value)):
@@ -357,7 +357,7 @@ def is_in_library(cls: type) -> bool:
     """Is a class the one that a module of a library has by its name?"""
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
-    return bool(file) and vars(module).get(cls.__name__) is cls and ("site-packages" in file or not is_own(file))
+    return bool(file) and vars(module).get(cls.__name__) is cls and not is_users_file(file)
 
 
 def last_of(frame) -> str:

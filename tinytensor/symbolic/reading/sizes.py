@@ -34,12 +34,17 @@ EXACT = 2**50  # so large are whole numbers whose quotients are compared or roun
 MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
 
 
+def is_users_file(file: str) -> bool:
+    """Is it a file of the user's, and of no package that is installed?"""
+    return advice.is_own(file) and "site-packages" not in file
+
+
 def is_users(code: types.CodeType, module: dict) -> bool:
     """Is this the user's own code? module: its globals.
 
     A text may be compiled with the name of any file, but only a library's module has the globals of its code.
     """
-    if advice.is_own(code.co_filename) and "site-packages" not in code.co_filename:
+    if is_users_file(code.co_filename):
         return True
     name = module.get("__name__")
     home = sys.modules.get("_collections_abc" if name == "collections.abc" else name)

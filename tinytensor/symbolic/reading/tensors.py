@@ -484,10 +484,8 @@ def is_real(op, args) -> bool:
         return False
     tensors = [a for a in args if isinstance(a, SymbolicTensor)]
     chosen = tensors if op.name in CHOOSING else []
-    constants = [a._data for a in chosen if not a._data.term.is_real and a._data.span is None]
-    return any(a._data.term.is_real for a in tensors) and all(
-        c.term.name == "full" or c.dtype == bool_ for c in constants
-    )
+    constants = [a for a in chosen if not a._data.term.is_real and span_of(a) is None]
+    return any(a._data.term.is_real for a in tensors) and all(a._data.term.name == "full" for a in constants)
 
 
 def decides(op, args) -> bool:
