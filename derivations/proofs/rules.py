@@ -108,7 +108,7 @@ def values_of(op: Op, tensors: dict, settings: dict) -> list:
 def by_hand(op: Op, name: str, settings: dict) -> Callable:
     """The rule of one input as a gradient by hand: summed over broadcast dimensions, as backward() does."""
     parameter, number = (name, None) if name in op.params else (name[:-1], int(name[-1]))
-    rule, sizes = op.rules[op.params.index(parameter)], call_of(op)[0]
+    rule, sizes = op.rules[op.params.index(parameter)], call_of(op)[0][name]
     takes = list(inspect.signature(rule).parameters)
 
     def gradient(g, **tensors):
@@ -120,7 +120,7 @@ def by_hand(op: Op, name: str, settings: dict) -> Callable:
         adjoint = adjoint if number is None else adjoint[number]
         while adjoint.ndim > len(shape):
             adjoint = adjoint.sum(0)
-        for dim, size in enumerate(sizes[name]):
+        for dim, size in enumerate(sizes):
             adjoint = adjoint.sum(dim, keepdim=True) if size == 1 else adjoint
         return adjoint
 
