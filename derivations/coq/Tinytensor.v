@@ -593,6 +593,19 @@ with not_negative :=
   | |- 0 <= _ => first [solve [left; positive] | lra | progress autounfold with formulas; not_negative]
   end.
 
+(* a number is not 0 if another one, which is not 0 by a hypothesis, would be 0 with it *)
+Ltac not_0_with :=
+  let E := fresh "E" in
+  intro E;
+  let vanishes := unfold Rdiv; rewrite E, ?Rinv_0; ring in
+  let refuted H := first [solve [apply H; vanishes] | solve [refine (Rlt_not_eq 0 _ H _); vanishes]
+                         | solve [pose proof H; lra]] in
+  match goal with
+  | H : _ |- _ => lazymatch type of H with 0 < _ => refuted H | _ <> 0 => refuted H end
+  | H : forall i, _ -> _, A : (?i < _)%nat |- _ => refuted (H i A)
+  | H : forall h i, _ -> _ -> _, A : (?h < _)%nat, B : (?i < _)%nat |- _ => refuted (H h i A B)
+  end.
+
 (* the side conditions: hypotheses of the certificate, or signs *)
 Ltac side :=
   cbv beta;
@@ -602,7 +615,8 @@ Ltac side :=
     | |- _ /\ _ => split; side
     | |- ?a <> 0 => first [apply positive_not_0; positive | lra
                          | apply Rmult_integral_contrapositive_currified; side | apply pow_nonzero; side
-                         | match goal with H : context [_ <> 0] |- _ => apply H; range end]
+                         | match goal with H : context [_ <> 0] |- _ => apply H; range end
+                         | not_0_with]
     | |- 0 < _ => first [positive | match goal with H : context [0 < _] |- _ => apply H; range end]
     | |- _ < _ => lra
     end ].
@@ -878,6 +892,7 @@ Ltac align :=
   end
 with aligned :=
   solve [ apply total_ext; intros ? ?; cbv beta; align; ring
+        | apply total_ext; intros ? ?; rewrite delta_sym; ring
         | etransitivity; [apply total_swap | apply total_ext; intros ? ?; apply total_ext; intros ? ?; cbv beta; ring] ].
 
 (* the cases of each delta that is left *)
@@ -906,8 +921,6 @@ Ltac not_0_by_name :=
   let E := fresh "E" in
   intro E;
   match goal with
-  | H : _ * _ <> 0 |- _ => apply H; rewrite E; ring
-  | H : forall i, _ -> _ * _ <> 0, A : (?i < _)%nat |- _ => apply (H i A); rewrite E; ring
   | H : _ <> 0 |- _ => apply H; rewrite <- E; autounfold with formulas; solve [totals]
   | H : forall i, _ -> _ <> 0, A : (?i < _)%nat |- _ =>
       apply (H i A); rewrite <- E; autounfold with formulas; solve [totals]
@@ -915,10 +928,18 @@ Ltac not_0_by_name :=
       apply (H h i A B); rewrite <- E; autounfold with formulas; solve [totals]
   end.
 
+(* the inverse of what may be 0 is a number with another name here *)
+Ltac inverses :=
+  unfold Rdiv; rewrite ?Rpow_mult_distr, ?Rinv_mult, <- ?pow_inv;
+  repeat match goal with
+  | |- context [/ ?a] => assert_fails (assert (a <> 0) by side); generalize (/ a); intros ?
+  end.
+
 Ltac sums :=
   cbv beta; cases;
   (etransitivity; [normal | symmetry; etransitivity; [normal | cbv beta]]);
-  roots; align; first [ring | field; repeat split; first [side | not_0_by_name]].
+  roots; align;
+  first [ring | field; repeat split; first [side | not_0_by_name] | inverses; field; repeat split; side].
 
 (* exponentials of sums are products, and of logarithms their arguments *)
 Lemma exp_twice : forall x, exp (2 * x) = exp x * exp x.
@@ -986,10 +1007,12 @@ Ltac quick :=
   cbv beta;
   first
   [ solve [totals]
+  | aligned
   | solve [apply total_ext; intros ? ?; cbv beta; field; repeat split; side]
   | solve [field; repeat split; side] ].
 
-Ltac collects_through lines := first [lines; sums | autounfold with formulas; sums | lines; scalars].
+Ltac collects_through lines :=
+  first [lines; sums | autounfold with formulas; sums | lines; scalars | lines; exponentials; sums].
 (* The same, with sigma(-x) and softplus(-x) in terms of x, as derived formulas have them where that is shorter. *)
 Ltac opposites := rewrite ?sigmoid_opp, ?softplus_opp.
 (* a sum that is not 0 by a hypothesis: a number with another name here *)
