@@ -28,6 +28,7 @@ from tinytensor.symbolic.certificates.terms import (
     WeightedEntry,
     entries_of,
     names_in,
+    number,
     product,
     reindexed,
     renamed,
@@ -155,12 +156,13 @@ class Certificate:
                 raise NotCertifiable(f"certificate: that {name} is symmetric is no hypothesis of a certificate yet")
             if len(getattr(name, "sizes", ())) > MOST:
                 raise NotCertifiable(f"certificate: {name} has more than the {MOST} indices of put{MOST} in Coq")
-        self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
+        # from the last line before the loss; the gradient of a result that is an array is the weights
+        names = [*list(self.moving)[-2::-1], *self.parameters]
+        self.backward_names = [n for n in names if not (self.weights and n == name_of(p.output))]
         self.needed = self._conditions()
         self.uses = [(line, use) for line in self.moving.values() for use in self.weighted(line)]
-        names = [n for n in self.backward_names if not self._is_output(n)]
-        self.hidden = {n: self._hidden(n) for n in names if n not in self.gradients}
-        self.adjoint_lines = [(self.hidden | self.gradients)[n] for n in names]
+        self.hidden = {n: self._hidden(n) for n in self.backward_names if n not in self.gradients}
+        self.adjoint_lines = [(self.hidden | self.gradients)[n] for n in self.backward_names]
         self.line_of = {line.name: line for line in (*self.lines, *self.adjoint_lines)}
 
     def _active_names(self) -> set[Name]:
@@ -258,10 +260,6 @@ class Certificate:
         printed = f"the gradient of {self.coq[name]}, {why}"
         return Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
 
-    def _is_output(self, name: Name) -> bool:
-        """Is it the result, whose gradient is the weights?"""
-        return bool(self.weights) and name == name_of(self.program.output)
-
     # -- the proof
 
     def at_point(self, name: Name) -> str:
@@ -317,9 +315,8 @@ class Certificate:
 
     def _pairing(self, name: Name, weight: Term | None = None) -> str:
         """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
-        shown = text(weight or self.adjoint(name), self.at_point, FACTOR)
-        inner = summed(self.binders_of(name), f"{shown} * {self._moved(name)}")
-        return inner if self.binders_of(name) else f"({inner})"
+        weighted = Term("*", (weight or self.adjoint(name), number(self._moved(name))))
+        return text(total(self.binders_of(name), weighted), self.at_point)
 
     def _moved(self, name: Name) -> str:
         """The derivative of an entry of a name."""
@@ -353,36 +350,23 @@ class Certificate:
         yield "End Differential.\n"
 
     def _moves_lemma(self, name: Name) -> str:
-        binders, moved = self.binders_of(name), self._moved(name)
-        moved = f"({moved})" if binders else moved
-        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s {moved}"
+        binders = self.binders_of(name)
+        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s ({self._moved(name)})"
         return f"{self.coq[name]}_moves : {for_all(binders)}{statement}"
 
     def _moving_line(self, line: Line) -> Iterator[str]:
-        entries = entries_of(line.term, self.active, Term("number", text="g"))[0]
-        known = dict.fromkeys(x.entry.name for x in entries if x.entry.name not in self.parameters)
+        """The derivative of a line, and what flows from it to the names in it."""
+        uses, name = self.weighted(line), line.coq
+        known = dict.fromkeys(use.entry.name for use in uses if use.entry.name not in self.parameters)
         pose = "".join(f"pose proof {self.coq[n]}_moves. " for n in known)
-        curve = indexed(self._curve(line.name), line.binders)
         binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
         yield f"\n(* {line.printed} *)"
-        yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
+        yield f"Let {name}' {binders}: R := Derive (fun r => {indexed(self._curve(line.name), line.binders)}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
-        yield f"Proof. {pose}intros. moves {line.coq}. Qed."
-        parts = []
-        for x in entries:
-            moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
-            parts.append(summed(x.binders, f"{text(x.weight, self.at_point, FACTOR)} * {moved}"))
-        statement = f"g * {self._moved(line.name)} = " + " + ".join(parts)
-        yield f"Lemma {line.coq}_line : {for_all(line.binders, '(g : R)')}{statement}."
-        yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
-        yield from self._out(line)
-
-    def _out(self, line: Line) -> Iterator[str]:
-        uses = self.weighted(line)
-        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
-        yield "Proof."
-        inside = f"inside {len(line.binders)}%nat ltac:(fun _ => apply {line.coq}_line; range)"
-        yield f"  etransitivity; [{inside} | cbv beta]."
+        yield f"Proof. {pose}intros. moves {name}. Qed."
+        yield f"Lemma {name}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
+        yield f"Proof.\n  {pose}pose proof {name}_moves."
+        yield f"  etransitivity; [inside {len(line.binders)}%nat ltac:(fun _ => line {name}) | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
         yield from (f"  - {self._order(use)}totals." for use in uses)
         yield "Qed."
@@ -415,23 +399,13 @@ class Certificate:
         yield f"Lemma {label}_is : {for_all(binders)}{statement}."
         if name in self.hidden:
             yield "Proof. reflexivity. Qed."
-        elif self._is_output(name):
-            yield "Proof. intros. ring. Qed."
         else:
             hidden, lines = self._to_unfold(name, parts)
             tactic = f"{'collects_through' if hidden else 'collects'} ltac:({lines})"
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
-        flows = [self._flow(x) for _, x in self.arriving(name)]
-        yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
-        if self._is_output(name):
-            yield "Proof. reflexivity. Qed."
-            return
-        then = f"distribute {len(flows) - 1}%nat" if flows else "apply Rmult_0_l"
-        inside = f"inside {len(binders)}%nat ltac:(fun _ => rewrite {label}_is by range; {then})"
-        yield "Proof."
-        yield f"  etransitivity; [{inside} | cbv beta]."
-        yield "  etransitivity; [apart | reflexivity]." if flows else "  rewrite ?total_zero. reflexivity."
-        yield "Qed."
+        flows = [self._flow(x) for _, x in self.arriving(name)] or ["0"]
+        yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows)}."
+        yield f"Proof. arrive {len(binders)}%nat {len(flows) - 1}%nat {label}_is. Qed."
 
     def _to_unfold(self, name: Name, parts: list[Term]) -> tuple[list[str], str]:
         """The gradients that are not printed and stand in what arrives at a name; and a tactic that unfolds lines.
@@ -468,7 +442,6 @@ class Certificate:
         called = lambda n: self.applied(n, self.coq.__getitem__) if n in self.line_of else self.coq[n]  # noqa: E731
         names = (*self.tables, *self.constants, *self.parameters)
         variables = " ".join([self._sizes(), *[f"({self.coq[x]} : {self._type(x)})" for x in names]])
-        hypotheses = [f"({h})" if "forall" in h else h for _, h in self._hypotheses(called)]
         for name in self.parameters:
             binders, coq = self.binders_of(name), self.coq[name]
             indices = [i for i, _ in binders]
@@ -479,27 +452,12 @@ class Certificate:
             yield f"\n(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
             yield f"  forall {variables},"
-            yield from (f"  {h} ->" for h in hypotheses)
+            yield from (f"  ({h}) ->" for _, h in self._hypotheses(called))
             yield f"  {for_all(binders)}".rstrip()
             yield f"  is_derive (fun r => {loss}) {point} ({indexed(gradient, binders)})."
-            yield "Proof.\n  intros.\n  eapply derive_eq."
-            yield f"  - apply (differential {' '.join(self._curves(name, put, point))}); hypothesis."
-            yield "  - one_entry.\nQed."
-
-    def _curves(self, name: Name, put: str, point: str) -> Iterator[str]:
-        """The arguments of the differential where an entry of a name moves: curves, and their derivatives."""
-        yield from [self.coq[s] for s in self.sizes] or ["no_size"]
-        yield from [self.coq[x] for x in (*self.tables, *self.constants)]
-        yield point
-        for x in self.parameters:
-            binders = self.binders_of(x)
-            if x == name:
-                deltas = [f"delta k{n} {i}" for n, (i, _) in enumerate(binders)]
-                moved = reduce(lambda inner, delta: f"{delta} * ({inner})", reversed(deltas)) if deltas else "1"
-                letters = " ".join(f"k{n}" for n in range(len(binders)))
-                yield from (f"(fun r => {put})", f"(fun {letters} => {moved})" if binders else "1")
-            else:
-                yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
+            curves = [f"({self.coq[x]} := fun r => {put if x == name else self.coq[x]})" for x in self.parameters]
+            yield f"Proof. intros. eapply derive_eq; [eapply differential with {' '.join(curves)}"
+            yield "  ; hypothesis | one_entry]. Qed."
 
 
 def spelled(character: re.Match) -> str:
@@ -518,13 +476,6 @@ def for_all(binders: Sequence[tuple[str, str]], variable: str = "") -> str:
     bound = [f"({' '.join(i for i, _ in binders)} : nat)"] * bool(binders) + [variable] * bool(variable)
     ranges = "".join(f"({i} < {n})%nat -> " for i, n in binders)
     return f"forall {' '.join(bound)}, {ranges}" if bound else ""
-
-
-def summed(binders: Sequence[tuple[str, str]], inner: str) -> str:
-    """The text of a sum over (index, size)."""
-    for index, size in reversed(binders):
-        inner = f"(Σ {index} < {size}, {inner})"
-    return inner
 
 
 def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
