@@ -442,6 +442,8 @@ class Certificate:
         called = lambda n: self.applied(n, self.coq.__getitem__) if n in self.line_of else self.coq[n]  # noqa: E731
         names = (*self.tables, *self.constants, *self.parameters)
         variables = " ".join([self._sizes(), *[f"({self.coq[x]} : {self._type(x)})" for x in names]])
+        fixed = [self.coq[size] for size in self.sizes] or ["no_size"]
+        fixed = " ".join(["differential", *fixed, *[self.coq[x] for x in (*self.tables, *self.constants)]])
         for name in self.parameters:
             binders, coq = self.binders_of(name), self.coq[name]
             indices = [i for i, _ in binders]
@@ -452,12 +454,13 @@ class Certificate:
             yield f"\n(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
             yield f"  forall {variables},"
-            yield from (f"  ({h}) ->" for _, h in self._hypotheses(called))
+            yield from (f"  ({h}) ->" if "forall" in h else f"  {h} ->" for _, h in self._hypotheses(called))
             yield f"  {for_all(binders)}".rstrip()
             yield f"  is_derive (fun r => {loss}) {point} ({indexed(gradient, binders)})."
             curves = [f"({self.coq[x]} := fun r => {put if x == name else self.coq[x]})" for x in self.parameters]
-            yield f"Proof. intros. eapply derive_eq; [eapply differential with {' '.join(curves)}"
-            yield "  ; hypothesis | one_entry]. Qed."
+            yield "Proof.\n  intros. eapply derive_eq."
+            yield f"  - eapply ({fixed}) with {' '.join(curves)}; hypothesis."
+            yield "  - one_entry.\nQed."
 
 
 def spelled(character: re.Match) -> str:
