@@ -22,10 +22,10 @@ from tinytensor.symbolic.certificates.terms import (
     ZERO,
     NotCertifiable,
     Reader,
-    SignsOfTerms,
     Term,
-    ValueCondition,
     WeightedEntry,
+    condition_text,
+    conditions_of,
     entries_of,
     names_in,
     number,
@@ -38,9 +38,11 @@ from tinytensor.symbolic.certificates.terms import (
     words_in,
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, index_order, sizes_of
+from tinytensor.symbolic.index_calculus.formulas import names_in as names_of
 from tinytensor.symbolic.index_calculus.functions import TABLE
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 MOST = 4  # indices of an argument: put4 is the last one
 WORDS = """
@@ -172,12 +174,17 @@ class Certificate:
             active |= {line.name} if names_in(line.term) & active else set()
         return active
 
-    def _conditions(self) -> list[ValueCondition]:
-        """The conditions on values that signs do not meet."""
-        definitions = {line.name: line.term for line in self.lines}
-        signs = SignsOfTerms(definitions, [c for c in self.constants if c.is_positive])
-        pairs = [(c, line) for line in self.moving.values() for c in entries_of(line.term, self.active)[1]]
-        return list(dict.fromkeys(with_indices(c, line) for c, line in pairs if not signs.holds(c)))
+    def _conditions(self) -> list[tuple[tuple, str, tuple[Term, Term]]]:
+        """The conditions on values that signs do not meet: their indices, the relation, and its sides."""
+        signs, result = Signs(self.program.lines), []
+        for line in (line for line in self.program.lines if line.name in self.moving):
+            for left, relation, right in conditions_of(line.right, signs):
+                if names_of(left - right) & self.active:
+                    binders = self.reader.binders(sorted(free(left - right), key=index_order))
+                    indices = {i: name for i, (name, _) in binders.items()}
+                    sides = tuple(self.reader.term(side, indices) for side in (left, right))
+                    result.append((tuple(binders.values()), relation, sides))
+        return list(dict.fromkeys(result))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
@@ -203,7 +210,7 @@ class Certificate:
 
     def weighted(self, line: Line) -> list[WeightedEntry]:
         """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
-        entries = entries_of(line.term, self.active, self.adjoint(line.name))[0]
+        entries = entries_of(line.term, self.active, self.adjoint(line.name))
         return [replace(x, binders=(*line.binders, *x.binders)) for x in entries]
 
     def contributions(self, name: Name) -> list[Term]:
@@ -300,8 +307,9 @@ class Certificate:
         used = set().union(*[names_in(line.term) for line in self.lines])
         for name in (c for c in self.constants if c.is_positive and c in used):
             yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
-        for n, c in enumerate(self.needed, start=1):
-            yield f"condition{n}", for_all(c.binders) + condition_text(c, called)
+        for n, (binders, relation, (left, right)) in enumerate(self.needed, start=1):
+            condition = condition_text(text(left, called), relation, text(right, called))
+            yield f"condition{n}", for_all(binders) + condition
 
     def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
         """The indices of a name with their sizes."""
@@ -489,15 +497,3 @@ def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
         yield f"   The function is this program where {', '.join(conditions)}."
     yield "   An index i = 1..n of the printed formulas is i - 1 here: Σ i < n, f i is f 0 + ... + f (n - 1). *)"
     yield from (f"{sentence}." for sentence in OPENING)
-
-
-def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
-    """A condition on values, without its indices."""
-    left, right = (text(x, called) for x in (c.left, c.right))
-    return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[c.relation]
-
-
-def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
-    """A condition of a line, for all indices of the line as well that stand in it."""
-    used = words_in(c.left) | words_in(c.right)
-    return replace(c, binders=tuple(b for b in (*line.binders, *c.binders) if b[0] in used))
