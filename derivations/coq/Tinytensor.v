@@ -786,13 +786,11 @@ Ltac totals :=
   | |- _ => first [reflexivity | ring | unfold Rdiv; ring]
   end.
 
-(* g * u' = the products of the entries' derivatives and their weights; u is the formula of a line, whose own derivative
-   is the last hypothesis *)
+(* g * u' = ?: the products of the entries' derivatives and their weights; u is the formula of a line, whose own
+   derivative is the last hypothesis *)
 Ltac line u :=
-  etransitivity;
-  [ eapply push_unique;
-    [apply push_entry; entry | match goal with H : context [is_derive] |- _ => clear H end; unfold u; backward]
-  | etransitivity; [apart | repeat apply eq_plus; totals] ].
+  eapply push_unique;
+  [apply push_entry; entry | match goal with H : context [is_derive] |- _ => clear H end; unfold u; backward].
 
 (* u has a derivative *)
 Ltac moves u := eapply (push_derivable 1); unfold u; backward.
@@ -803,6 +801,12 @@ Ltac distribute m :=
   | O => reflexivity
   | S ?m => eapply distribute_eq; [distribute m | reflexivity]
   end.
+
+(* a sum over d indices, each entry of which is a sum of m + 1 terms by the lemma, as sums of these terms *)
+Ltac arrive d m lemma :=
+  etransitivity;
+  [ inside d ltac:(fun _ => rewrite lemma by range; first [apply Rmult_0_l | distribute m])
+  | cbv beta; first [etransitivity; [apart | reflexivity] | rewrite ?total_zero; reflexivity] ].
 
 (* ---- equality of formulas with sums and deltas ---- *)
 

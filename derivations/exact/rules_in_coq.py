@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from sympy import Expr, Symbol
 
-from tinytensor.symbolic.certificates.certificate import RESERVED, condition_text, header
-from tinytensor.symbolic.certificates.terms import Reader, SignsOfTerms, entries_of, names_in, text
+from tinytensor.symbolic.certificates.certificate import RESERVED, header
+from tinytensor.symbolic.certificates.terms import Reader, condition_text, conditions_of, text
 from tinytensor.symbolic.index_calculus.notation import text as printed
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ def _theorem(rule: ScalarRule) -> Iterator[str]:
     names = {v: f"{v}_" if str(v) in RESERVED else str(v) for v in variables} | {rule.upstream: "g"}
     reader = Reader(names, list(names), names.values())
     formula, gradient = (reader.term(e, {}) for e in (rule.formula, rule.gradient))
-    conditions = entries_of(formula, names_in(formula))[1]
     moved = names | {rule.wanted: "r"}
     shown = text(formula, moved.__getitem__)
     shown = shown if " " not in shown else f"({shown})"
@@ -42,8 +42,8 @@ def _theorem(rule: ScalarRule) -> Iterator[str]:
     yield f"(* {rule.operation}: y = {printed(rule.formula)}, ∂𝓛/∂{rule.wanted} = {printed(rule.gradient)} *)"
     every = " ".join(["g", *[names[v] for v in variables]])
     yield f"Theorem rule_of_{rule.operation}_{rule.wanted} : forall {every} : R,"
-    for c in dict.fromkeys(conditions):
-        if not SignsOfTerms({}).holds(c):
-            yield f"  {condition_text(c, names.__getitem__)} ->"
+    for left, relation, right in dict.fromkeys(conditions_of(rule.formula, Signs())):
+        left, right = (text(reader.term(side, {}), names.__getitem__) for side in (left, right))
+        yield f"  {condition_text(left, relation, right)} ->"
     yield f"  is_derive (fun r => g * {shown}) {names[rule.wanted]} ({text(gradient, names.__getitem__)})."
     yield "Proof. rule. Qed."

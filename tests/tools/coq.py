@@ -1,6 +1,7 @@
 """Coq for tests: certificates are checked by its kernel, in one folder for the whole run."""
 
 import os
+import re
 from functools import cache
 
 import pytest
@@ -25,3 +26,11 @@ def certified(text: str) -> Certified:
     """What Coq says of a certificate."""
     needed()
     return coq.coq().certify(text)
+
+
+def printed(text: str, commands: list[str]) -> list[str]:
+    """What Coq prints at each command in the words of this file, with nothing left out: a term."""
+    needed()
+    assert coq.coq().run("certificate", [text]) == ("", "")
+    said = coq.coq().asked(["Set Printing All", *commands])[1:]
+    return [re.sub(r"^certificate\.\w+ =", "", term) for term in said]

@@ -2,7 +2,7 @@
 
 import re
 import runpy
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +15,12 @@ from derivations.proofs import coq
 from tests.symbolic.derive.derived_functions import arrays
 from tests.symbolic.derive.reviewed import REVIEW
 from tests.symbolic.programs import call
-from tests.tools.coq import certified
+from tests.tools.coq import certified, printed
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic import Index, NotCertifiable, derive, positive_definite, symmetric
+from tinytensor.symbolic.certificates.certificate import OPENING
 from tinytensor.symbolic.certificates.certify import refusals
-from tinytensor.symbolic.certificates.statements import Definitions, Reader
+from tinytensor.symbolic.certificates.statements import Definitions
 
 XY = {"x": ("N",), "y": ("N",)}
 
@@ -56,25 +57,22 @@ def certificate(name: str) -> str:
     return derive(function, **arguments).certificate()
 
 
-def definitions(text: str) -> dict[str, tuple[list[str], str]]:
-    """The indices and the formula of each definition."""
-    matches = re.findall(r"^Definition (\S+)(?: \(([^:]*) : nat\))? : R := (.*)\.$", text, re.M)
-    return {name: (indices.split(), formula) for name, indices, formula in matches}
-
-
 def values(text: str, names: dict) -> dict:
     """The value of each definition, a function of its indices if it has some: what `certify` computes."""
-    types, known = {}, {}
-    for name, x in names.items():
-        is_integer = np.issubdtype(np.asarray(x).dtype, np.integer)
-        read = int if is_integer else iv.mpf
-        types[name] = "nat -> " * np.ndim(x) + ("nat" if is_integer else "R")
-        known[name] = partial(lambda x, read, *at: read(x[at]), x, read) if np.ndim(x) else read(np.asarray(x).item())
-    for name, (indices, formula) in definitions(text).items():
-        value = Reader(formula, types | dict.fromkeys(indices, "nat"), Definitions({})).whole()
-        compute = cache(partial(lambda value, indices, *at: value(known | dict(zip(indices, at))), value, indices))
-        types[name], known[name] = "nat -> " * len(indices) + "R", compute if indices else compute()
+    known = {name: partial(entry, np.asarray(x)) if np.ndim(x) else entry(np.asarray(x)) for name, x in names.items()}
+    defined = re.findall(r"^Definition (\w+)", text, re.M)
+    every = Definitions(
+        dict(zip(defined, printed(text, [f"Print certificate.{name}" for name in defined]), strict=True))
+    )
+    for name in defined:
+        parameters, value = every[f"certificate.{name}"]
+        own = [known[p] for p in parameters if p in names]
+        known[name] = partial(value, *own) if len(own) < len(parameters) else value(*own)
     return known
+
+
+def entry(x: np.ndarray, *at: int):
+    return int(x[at]) if np.issubdtype(x.dtype, np.integer) else iv.mpf(x[at].item())
 
 
 def numbers_of(value, shape) -> np.ndarray:
@@ -93,8 +91,7 @@ def test_formulas_have_the_values_of_the_function(name):
     result = function(**inputs)
     upstream = np.random.default_rng(0).normal(size=result.shape) if result.ndim else np.ones(())
     (result * tt.tensor(upstream)).sum().backward()
-    text = derivation.certificate()
-    sizes = dict(zip(map(str, derivation.derived.trace.sizes), numbers))
+    text, sizes = derivation.certificate(), dict(zip(map(str, derivation.derived.trace.sizes), numbers))
     names = {n: x.detach().numpy() for n, x in inputs.items()} | {n + "_" * (n == "O"): k for n, k in sizes.items()}
     names |= {"dY": upstream} if result.ndim else {}
     known = values(text, names)
@@ -106,23 +103,24 @@ def test_formulas_have_the_values_of_the_function(name):
 
 
 READINGS = {
-    "(Σ k < N, x k) ^ 2 - 2 * x 2": 5,
-    "- x 1 ^ 2 / (1 + 1)": -0.5,
-    "1 - 1 - 1 + exp (x 0) * INR N": 2,
+    "(Σ k < N, x k) ^ 2 - 2 * x 2%nat": 5,
+    "- x 1%nat ^ 2 / (1 + 1)": -0.5,
+    "1 - 1 - 1 + exp (x 0%nat) * INR N": 2,
     "INR (0 - N + 2) * PI - 2 * PI": 0,
-    "larger (x 1) (x 2) - Rabs (- x 2) + theta (x 0 - 1 / 2)": 0,
-    "sigmoid (x 0) * softplus (ln (x 1)) / ln 2": 0.5,
-    "same (x 0) + same (x 1) + sqrt (x 2 + 2)": 3,
-    "Rpower (x 2) (1 / 2) * sin (asin (/ 2)) * sqrt 2": 1,
-    "density (x 0) * sqrt (2 * PI) + upto 1 2 + delta 1 2": 2,
+    "larger (x 1%nat) (x 2%nat) - Rabs (- x 2%nat) + theta (x 0%nat - 1 / 2)": 0,
+    "sigmoid (x 0%nat) * softplus (ln (x 1%nat)) / ln 2": 0.5,
+    "same (x 0%nat) + same (x 1%nat) + sqrt (x 2%nat + 2)": 3,
+    "Rpower (x 2%nat) (1 / 2) * sin (asin (/ 2)) * sqrt 2": 1,
+    "density (x 0%nat) * sqrt (2 * PI) + upto 1 2 + delta 1 2": 2,
 }
 
 
-@pytest.mark.parametrize("formula", READINGS)
-def test_formulas_are_read_as_coq_reads_them(formula):
-    types, values = {"N": "nat", "x": "nat -> R"}, {"N": 3, "x": iv.mpf}
-    value = Reader(formula, types, Definitions({})).whole()(values)
-    assert READINGS[formula] in value and value.delta < 1e-11
+def test_formulas_are_read_as_coq_reads_them():
+    opening = "\n".join(f"{sentence}." for sentence in OPENING)
+    terms = printed(opening, [f"Check (fun (N : nat) (x : nat -> R) => {formula})" for formula in READINGS])
+    known = Definitions(dict(zip(map("a{}".format, range(len(terms))), terms)))
+    for (_, value), number in zip(known.values(), READINGS.values(), strict=True):
+        assert number in value(3, iv.mpf) and value(3, iv.mpf).delta < 1e-11
 
 
 @pytest.mark.slow

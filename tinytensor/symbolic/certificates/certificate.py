@@ -22,12 +22,13 @@ from tinytensor.symbolic.certificates.terms import (
     ZERO,
     NotCertifiable,
     Reader,
-    SignsOfTerms,
     Term,
-    ValueCondition,
     WeightedEntry,
+    condition_text,
+    conditions_of,
     entries_of,
     names_in,
+    number,
     product,
     reindexed,
     renamed,
@@ -37,9 +38,11 @@ from tinytensor.symbolic.certificates.terms import (
     words_in,
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, index_order, sizes_of
+from tinytensor.symbolic.index_calculus.formulas import names_in as names_of
 from tinytensor.symbolic.index_calculus.functions import TABLE
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 MOST = 4  # indices of an argument: put4 is the last one
 WORDS = """
@@ -155,12 +158,13 @@ class Certificate:
                 raise NotCertifiable(f"certificate: that {name} is symmetric is no hypothesis of a certificate yet")
             if len(getattr(name, "sizes", ())) > MOST:
                 raise NotCertifiable(f"certificate: {name} has more than the {MOST} indices of put{MOST} in Coq")
-        self.backward_names = [*list(self.moving)[-2::-1], *self.parameters]  # from the last line before the loss
+        # from the last line before the loss; the gradient of a result that is an array is the weights
+        names = [*list(self.moving)[-2::-1], *self.parameters]
+        self.backward_names = [n for n in names if not (self.weights and n == name_of(p.output))]
         self.needed = self._conditions()
         self.uses = [(line, use) for line in self.moving.values() for use in self.weighted(line)]
-        names = [n for n in self.backward_names if not self._is_output(n)]
-        self.hidden = {n: self._hidden(n) for n in names if n not in self.gradients}
-        self.adjoint_lines = [(self.hidden | self.gradients)[n] for n in names]
+        self.hidden = {n: self._hidden(n) for n in self.backward_names if n not in self.gradients}
+        self.adjoint_lines = [(self.hidden | self.gradients)[n] for n in self.backward_names]
         self.line_of = {line.name: line for line in (*self.lines, *self.adjoint_lines)}
 
     def _active_names(self) -> set[Name]:
@@ -170,12 +174,17 @@ class Certificate:
             active |= {line.name} if names_in(line.term) & active else set()
         return active
 
-    def _conditions(self) -> list[ValueCondition]:
-        """The conditions on values that signs do not meet."""
-        definitions = {line.name: line.term for line in self.lines}
-        signs = SignsOfTerms(definitions, [c for c in self.constants if c.is_positive])
-        pairs = [(c, line) for line in self.moving.values() for c in entries_of(line.term, self.active)[1]]
-        return list(dict.fromkeys(with_indices(c, line) for c, line in pairs if not signs.holds(c)))
+    def _conditions(self) -> list[tuple[tuple, str, tuple[Term, Term]]]:
+        """The conditions on values that signs do not meet: their indices, the relation, and its sides."""
+        signs, result = Signs(self.program.lines), []
+        for line in (line for line in self.program.lines if line.name in self.moving):
+            for left, relation, right in conditions_of(line.right, signs):
+                if names_of(left - right) & self.active:
+                    binders = self.reader.binders(sorted(free(left - right), key=index_order))
+                    indices = {i: name for i, (name, _) in binders.items()}
+                    sides = tuple(self.reader.term(side, indices) for side in (left, right))
+                    result.append((tuple(binders.values()), relation, sides))
+        return list(dict.fromkeys(result))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
@@ -201,7 +210,7 @@ class Certificate:
 
     def weighted(self, line: Line) -> list[WeightedEntry]:
         """The entries of a line, with its adjoint in the weight; its own indices are bound, too."""
-        entries = entries_of(line.term, self.active, self.adjoint(line.name))[0]
+        entries = entries_of(line.term, self.active, self.adjoint(line.name))
         return [replace(x, binders=(*line.binders, *x.binders)) for x in entries]
 
     def contributions(self, name: Name) -> list[Term]:
@@ -258,10 +267,6 @@ class Certificate:
         printed = f"the gradient of {self.coq[name]}, {why}"
         return Line(d(name), self.coq[d(name)], self.binders_of(name), arrives, printed)
 
-    def _is_output(self, name: Name) -> bool:
-        """Is it the result, whose gradient is the weights?"""
-        return bool(self.weights) and name == name_of(self.program.output)
-
     # -- the proof
 
     def at_point(self, name: Name) -> str:
@@ -302,8 +307,9 @@ class Certificate:
         used = set().union(*[names_in(line.term) for line in self.lines])
         for name in (c for c in self.constants if c.is_positive and c in used):
             yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
-        for n, c in enumerate(self.needed, start=1):
-            yield f"condition{n}", for_all(c.binders) + condition_text(c, called)
+        for n, (binders, relation, (left, right)) in enumerate(self.needed, start=1):
+            condition = condition_text(text(left, called), relation, text(right, called))
+            yield f"condition{n}", for_all(binders) + condition
 
     def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
         """The indices of a name with their sizes."""
@@ -317,9 +323,8 @@ class Certificate:
 
     def _pairing(self, name: Name, weight: Term | None = None) -> str:
         """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
-        shown = text(weight or self.adjoint(name), self.at_point, FACTOR)
-        inner = summed(self.binders_of(name), f"{shown} * {self._moved(name)}")
-        return inner if self.binders_of(name) else f"({inner})"
+        weighted = Term("*", (weight or self.adjoint(name), number(self._moved(name))))
+        return text(total(self.binders_of(name), weighted), self.at_point)
 
     def _moved(self, name: Name) -> str:
         """The derivative of an entry of a name."""
@@ -353,36 +358,23 @@ class Certificate:
         yield "End Differential.\n"
 
     def _moves_lemma(self, name: Name) -> str:
-        binders, moved = self.binders_of(name), self._moved(name)
-        moved = f"({moved})" if binders else moved
-        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s {moved}"
+        binders = self.binders_of(name)
+        statement = f"is_derive (fun r => {indexed(self._curve(name), binders)}) s ({self._moved(name)})"
         return f"{self.coq[name]}_moves : {for_all(binders)}{statement}"
 
     def _moving_line(self, line: Line) -> Iterator[str]:
-        entries = entries_of(line.term, self.active, Term("number", text="g"))[0]
-        known = dict.fromkeys(x.entry.name for x in entries if x.entry.name not in self.parameters)
+        """The derivative of a line, and what flows from it to the names in it."""
+        uses, name = self.weighted(line), line.coq
+        known = dict.fromkeys(use.entry.name for use in uses if use.entry.name not in self.parameters)
         pose = "".join(f"pose proof {self.coq[n]}_moves. " for n in known)
-        curve = indexed(self._curve(line.name), line.binders)
         binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
         yield f"\n(* {line.printed} *)"
-        yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
+        yield f"Let {name}' {binders}: R := Derive (fun r => {indexed(self._curve(line.name), line.binders)}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
-        yield f"Proof. {pose}intros. moves {line.coq}. Qed."
-        parts = []
-        for x in entries:
-            moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
-            parts.append(summed(x.binders, f"{text(x.weight, self.at_point, FACTOR)} * {moved}"))
-        statement = f"g * {self._moved(line.name)} = " + " + ".join(parts)
-        yield f"Lemma {line.coq}_line : {for_all(line.binders, '(g : R)')}{statement}."
-        yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
-        yield from self._out(line)
-
-    def _out(self, line: Line) -> Iterator[str]:
-        uses = self.weighted(line)
-        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
-        yield "Proof."
-        inside = f"inside {len(line.binders)}%nat ltac:(fun _ => apply {line.coq}_line; range)"
-        yield f"  etransitivity; [{inside} | cbv beta]."
+        yield f"Proof. {pose}intros. moves {name}. Qed."
+        yield f"Lemma {name}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
+        yield f"Proof.\n  {pose}pose proof {name}_moves."
+        yield f"  etransitivity; [inside {len(line.binders)}%nat ltac:(fun _ => line {name}) | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
         yield from (f"  - {self._order(use)}totals." for use in uses)
         yield "Qed."
@@ -415,23 +407,13 @@ class Certificate:
         yield f"Lemma {label}_is : {for_all(binders)}{statement}."
         if name in self.hidden:
             yield "Proof. reflexivity. Qed."
-        elif self._is_output(name):
-            yield "Proof. intros. ring. Qed."
         else:
             hidden, lines = self._to_unfold(name, parts)
             tactic = f"{'collects_through' if hidden else 'collects'} ltac:({lines})"
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
-        flows = [self._flow(x) for _, x in self.arriving(name)]
-        yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
-        if self._is_output(name):
-            yield "Proof. reflexivity. Qed."
-            return
-        then = f"distribute {len(flows) - 1}%nat" if flows else "apply Rmult_0_l"
-        inside = f"inside {len(binders)}%nat ltac:(fun _ => rewrite {label}_is by range; {then})"
-        yield "Proof."
-        yield f"  etransitivity; [{inside} | cbv beta]."
-        yield "  etransitivity; [apart | reflexivity]." if flows else "  rewrite ?total_zero. reflexivity."
-        yield "Qed."
+        flows = [self._flow(x) for _, x in self.arriving(name)] or ["0"]
+        yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows)}."
+        yield f"Proof. arrive {len(binders)}%nat {len(flows) - 1}%nat {label}_is. Qed."
 
     def _to_unfold(self, name: Name, parts: list[Term]) -> tuple[list[str], str]:
         """The gradients that are not printed and stand in what arrives at a name; and a tactic that unfolds lines.
@@ -468,7 +450,8 @@ class Certificate:
         called = lambda n: self.applied(n, self.coq.__getitem__) if n in self.line_of else self.coq[n]  # noqa: E731
         names = (*self.tables, *self.constants, *self.parameters)
         variables = " ".join([self._sizes(), *[f"({self.coq[x]} : {self._type(x)})" for x in names]])
-        hypotheses = [f"({h})" if "forall" in h else h for _, h in self._hypotheses(called)]
+        fixed = [self.coq[size] for size in self.sizes] or ["no_size"]
+        fixed = " ".join(["differential", *fixed, *[self.coq[x] for x in (*self.tables, *self.constants)]])
         for name in self.parameters:
             binders, coq = self.binders_of(name), self.coq[name]
             indices = [i for i, _ in binders]
@@ -479,27 +462,13 @@ class Certificate:
             yield f"\n(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
             yield f"  forall {variables},"
-            yield from (f"  {h} ->" for h in hypotheses)
+            yield from (f"  ({h}) ->" if "forall" in h else f"  {h} ->" for _, h in self._hypotheses(called))
             yield f"  {for_all(binders)}".rstrip()
             yield f"  is_derive (fun r => {loss}) {point} ({indexed(gradient, binders)})."
-            yield "Proof.\n  intros.\n  eapply derive_eq."
-            yield f"  - apply (differential {' '.join(self._curves(name, put, point))}); hypothesis."
+            curves = [f"({self.coq[x]} := fun r => {put if x == name else self.coq[x]})" for x in self.parameters]
+            yield "Proof.\n  intros. eapply derive_eq."
+            yield f"  - eapply ({fixed}) with {' '.join(curves)}; hypothesis."
             yield "  - one_entry.\nQed."
-
-    def _curves(self, name: Name, put: str, point: str) -> Iterator[str]:
-        """The arguments of the differential where an entry of a name moves: curves, and their derivatives."""
-        yield from [self.coq[s] for s in self.sizes] or ["no_size"]
-        yield from [self.coq[x] for x in (*self.tables, *self.constants)]
-        yield point
-        for x in self.parameters:
-            binders = self.binders_of(x)
-            if x == name:
-                deltas = [f"delta k{n} {i}" for n, (i, _) in enumerate(binders)]
-                moved = reduce(lambda inner, delta: f"{delta} * ({inner})", reversed(deltas)) if deltas else "1"
-                letters = " ".join(f"k{n}" for n in range(len(binders)))
-                yield from (f"(fun r => {put})", f"(fun {letters} => {moved})" if binders else "1")
-            else:
-                yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
 
 
 def spelled(character: re.Match) -> str:
@@ -520,13 +489,6 @@ def for_all(binders: Sequence[tuple[str, str]], variable: str = "") -> str:
     return f"forall {' '.join(bound)}, {ranges}" if bound else ""
 
 
-def summed(binders: Sequence[tuple[str, str]], inner: str) -> str:
-    """The text of a sum over (index, size)."""
-    for index, size in reversed(binders):
-        inner = f"(Σ {index} < {size}, {inner})"
-    return inner
-
-
 def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
     """The first lines of a certificate."""
     yield f"(* {title}, for all sizes and all values that meet the hypotheses."
@@ -535,15 +497,3 @@ def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
         yield f"   The function is this program where {', '.join(conditions)}."
     yield "   An index i = 1..n of the printed formulas is i - 1 here: Σ i < n, f i is f 0 + ... + f (n - 1). *)"
     yield from (f"{sentence}." for sentence in OPENING)
-
-
-def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
-    """A condition on values, without its indices."""
-    left, right = (text(x, called) for x in (c.left, c.right))
-    return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[c.relation]
-
-
-def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
-    """A condition of a line, for all indices of the line as well that stand in it."""
-    used = words_in(c.left) | words_in(c.right)
-    return replace(c, binders=tuple(b for b in (*line.binders, *c.binders) if b[0] in used))

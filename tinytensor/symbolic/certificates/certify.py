@@ -1,9 +1,8 @@
 """Certificates are checked: the file is read, `coqc` compiles it, and its theorems and their axioms are printed.
 
 A certificate may say few kinds of sentences (`SENTENCES`), so that nothing in it can assume a statement, change what a
-word means, or read another file. What is left in a comment or a string is no sentence. `coqc` then checks every proof;
-a second file, written here, asks it for the definitions, the statements of the theorems, and the axioms under them.
-statements.py reads what it prints.
+word means, or read another file. `coqc` then checks every proof; a second file, written here, asks it for the
+definitions, the statements of the theorems, and the axioms under them. statements.py reads what it prints.
 """
 
 import os
@@ -20,7 +19,7 @@ from unicodedata import category
 
 from tinytensor.native.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import GREEK, OPENING
-from tinytensor.symbolic.certificates.statements import NAME, Definitions, Unread, refusal
+from tinytensor.symbolic.certificates.statements import Definitions, Unread, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
@@ -39,6 +38,7 @@ TRUSTED = (
     "that the library of sums reads as its comments say",
     "real numbers: rounding is not covered",
 )
+NAME = r"[^\W\d][\w']*"
 # what a sentence outside of a proof may be
 SENTENCES = [
     *(re.escape(sentence).replace(r"\ ", r"\s+") for sentence in OPENING),
@@ -49,9 +49,11 @@ SENTENCES = [
     rf"Hypothesis\s+{NAME}\s*:(?s:.*)",
     rf"(?:Let|Definition|Lemma|Theorem)\s+{NAME}(?s:.*)",
 ]
-# tactics that leave a proof open, make a constant that no sentence declares, or compute outside of the small kernel
-FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract|(?:vm|native)_compute)\b|<:")
-HIDDEN = re.compile(r"[{}`]|:>")  # arguments that Coq fills in, and coercions: neither is printed
+# tactics that leave a proof open, make a constant that no sentence declares, or compute outside of the small kernel;
+# arguments that Coq fills in, and coercions
+FORBIDDEN = re.compile(
+    r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract|(?:vm|native)_compute)\b|<:|[{}`]|:>|(?<!#)\[(?=\w+ :)"
+)
 IN_SECTIONS = ("Variable", "Hypothesis", "Let", "Local")
 
 
@@ -89,58 +91,41 @@ class Certified:
         )
 
 
-PIECE = re.compile(r'(?P<string>"[^"]*")|(?P<open>\(\*)|(?P<close>\*\))|(?P<end>\.(?!\S))|.', re.S)
-
-
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of a file of Coq, without comments, which nest and may hold strings."""
-    said, depth = "", 0
-    for match in PIECE.finditer(text):
-        piece = match.lastgroup
-        if piece == "open":
-            depth += 1
-        elif piece == "close" and depth:
-            depth -= 1
-            said += "" if depth else " "
-        elif piece == "end" and not depth:
-            yield said.strip()
-            said = ""
-        elif match[0] == '"':  # without an end
-            said, depth = match[0], 1
-            break
-        elif not depth:
-            said += match[0]
-    if depth or said.strip():
-        raise Unread("the file ends within a comment, a string or a sentence")
+def sentences(text: str) -> list[str]:
+    """The sentences of a file of Coq, without its comments, in which there is no other comment and no string."""
+    said = re.sub(r"\(\*(?:(?!\(\*|\*\)).)*\*\)", " ", text, flags=re.S)
+    *result, last = re.split(r"\.(?!\S)", said)
+    if last.strip() or re.search(r'"|\(\*|\*\)', said) or '"' in text:
+        raise Unread("the file has a string or a comment in a comment, or it ends within one or within a sentence")
+    return [sentence.strip() for sentence in result]
 
 
 def refusals(text: str) -> list[str]:
     """The sentences that a certificate may not have, and why."""
     try:
-        every = list(sentences(text))
+        every = sentences(text)
     except Unread as error:
         return [str(error)]
     result = list(looks(text, every))
-    depth, in_proof, theorems = 0, False, 0
+    depth, in_proof = 0, False
     for sentence in every:
         short = " ".join(sentence.split())[:80]
-        if '"' in sentence:
-            result.append(f"a string in {short!r}")
-        elif in_proof:
+        if in_proof:
             command = sentence.lstrip("-+*{} \n\t")
-            if command == "Qed":
-                in_proof = False
-            elif FORBIDDEN.search(command) or re.match(r"[^a-z[(]", command) or HIDDEN.search(command):
+            in_proof = command != "Qed"
+            if in_proof and (FORBIDDEN.search(command) or re.match(r"[^a-z[(]", command)):
                 result.append(f"{short!r} within a proof")
         elif sentence in ("Proof", "Proof using All"):
             in_proof = True
         else:
-            result += [f"{short!r}: {why}" for why in _refused(sentence, depth)]
+            if not any(re.fullmatch(form, sentence) for form in SENTENCES) or FORBIDDEN.search(sentence):
+                result.append(f"{short!r}: a certificate has no such sentence")
+            if sentence.startswith(IN_SECTIONS) and not depth:
+                result.append(f"{short!r}: outside of a section it is an assumption")
             depth += sentence.startswith("Section") - sentence.startswith("End")
-            theorems += sentence.startswith("Theorem")
     if in_proof:
         result.append("a proof without Qed")
-    if not theorems:
+    if not any(sentence.startswith("Theorem") for sentence in every):
         result.append("there is no theorem")
     return result
 
@@ -151,16 +136,6 @@ def looks(text: str, every: list[str]) -> Iterator[str]:
         yield f"characters that are not seen: {sorted(map(ascii, strange))}"
     if strange := {c for c in "".join(every) if not c.isascii() and c not in f"Σ{GREEK}"}:
         yield f"letters that may look like others: {sorted(strange)}"
-
-
-def _refused(sentence: str, depth: int) -> Iterator[str]:
-    """Why a sentence outside of a proof is refused."""
-    if not any(re.fullmatch(form, sentence) for form in SENTENCES):
-        yield "a certificate has no such sentence"
-    elif re.search(r"(?<!#)\[", sentence) or HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
-        yield "a certificate has no arguments that are left out, no coercion and no such tactic"
-    elif sentence.startswith(IN_SECTIONS) and not depth:
-        yield "outside of a section it is an assumption"
 
 
 def absent() -> str:
@@ -227,47 +202,40 @@ class Coq:
             [re.match(rf"{word}\s+({NAME})", s)[1] for s in sentences(text) if s.startswith(word)]
             for word in ("Theorem", "Definition")
         )
-        try:
-            statements, result.definitions, result.axioms = self._printed(names, defined)
-        except Unread as error:
-            return Certified(refused=[str(error)])
-        result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
-        known = Definitions(dict(zip(defined, result.definitions, strict=True)))
-        why = {theorem.name: refusal(theorem.statement, known) for theorem in result.theorems}
-        result.refused += [*known.refused, *[f"{name}: {said}" for name, said in why.items() if said]]
+        commands = [
+            *[f"Check certificate.{name}" for name in names],
+            *[f"Print certificate.{name}" for name in defined],
+        ]
+        every = ", ".join(f"certificate.{name}" for name in names)
+        last = [f"Definition all_theorems := ({every})", "Print Assumptions all_theorems"]
+        *printed, assumptions = self.asked([*commands, "Set Printing All", *commands, *last])
+        clear = partial(re.sub, rf"\bcertificate\.({NAME})", lambda m: m[1] if m[1] in {*names, *defined} else m[0])
+        for name, said in zip(names, printed):
+            statement = re.sub(r"^ {5,7}", "", clear(said.partition(":")[2].strip()), flags=re.M)
+            result.theorems.append(CertifiedTheorem(name, statement))
+        for said in printed[len(names) : len(commands)]:
+            result.definitions.append(" ".join(clear(re.split(r"\n\s+: ", said)[0]).split()))
+        whole = printed[len(commands) + 1 :]  # with nothing left out, as the space of a derivative
+        known = Definitions({name: said.partition("=")[2] for name, said in zip(defined, whole[len(names) :])})
+        result.refused += known.refused
+        for name, said in zip(names, whole):
+            if why := refusal(said.partition(":")[2], known):
+                result.refused.append(f"{name}: {why}")
+        # what the list says besides names of axioms, such as that a recursion is assumed to end, is in AXIOMS neither
+        said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", clear(assumptions), re.M)]
+        result.axioms = tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
         result.refused += [f"a theorem rests on the axiom {a}" for a in result.axioms if a not in AXIOMS]
         return result
 
-    def _printed(self, theorems: list[str], definitions: list[str]) -> tuple[list[str], list[str], tuple[str, ...]]:
-        """The statement of each theorem, each definition, and the axioms under the theorems, as Coq prints them.
-
-        What is printed leaves out arguments, as the space of a derivative. So Coq reads it once more, where no word has
-        been changed: a theorem must prove what its statement is then, and a definition be equal to its formula.
-        """
-        clean = [f"From {LIBRARY} Require certificate.", *[f"{sentence}." for sentence in OPENING]]
-        asked = [*clean, "Set Printing Width 110.", "Set Printing Depth 10000."]
-        for command in [f"Check certificate.{n}" for n in theorems] + [f"Print certificate.{n}" for n in definitions]:
-            asked += [f"{command}.", f'Goal True. idtac "{MARK}". Abort.']
-        asked += [f"Definition all_theorems := ({', '.join(f'certificate.{name}' for name in theorems)})."]
-        asked += ["Print Assumptions all_theorems."]
-        printed, error = self.run("asked", asked)
+    def asked(self, commands: list[str]) -> list[str]:
+        """What Coq prints at each command, where no word has been changed."""
+        lines = [f"From {LIBRARY} Require certificate", *OPENING, "Set Printing Width 110", "Set Printing Depth 100000"]
+        for command in commands:
+            lines += [command, f'Goal True. idtac "{MARK}". Abort']
+        printed, error = self.run("asked", [f"{line}." for line in lines])
         if error:
             raise RuntimeError(f"certify: coqc does not print the theorems: {error}")
-        *parts, assumptions = printed.split(MARK)
-        parts = [re.split(r"\n\n", part.strip())[0] for part in parts]
-        statements = [re.sub(r"^\S+\s+:\s+", "", part) for part in parts[: len(theorems)]]
-        formulas = [re.split(r"\n\s+: ", part)[0].partition("=")[2] for part in parts[len(theorems) :]]
-        read = [f"Goal {said}. exact certificate.{theorem}. Qed." for theorem, said in zip(theorems, statements)]
-        read += [f"Goal certificate.{d} = ({f}). reflexivity. Qed." for d, f in zip(definitions, formulas)]
-        if error := self.run("read", [*clean, *read])[1]:
-            raise Unread(f"Coq prints other theorems or definitions than it has, something is hidden: {error[:200]}")
-        names = {*theorems, *definitions}
-        plain = partial(re.sub, rf"\bcertificate\.({NAME})", lambda m: m[1] if m[1] in names else m[0])
-        made = [plain(f"{d} = {' '.join(f.split())}") for d, f in zip(definitions, formulas)]
-        # what the list says besides names of axioms, such as that a recursion is assumed to end, is in AXIOMS neither
-        said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", plain(assumptions), re.M)]
-        axioms = tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
-        return [re.sub(r"^ {5,7}", "", plain(s), flags=re.M) for s in statements], made, axioms
+        return [part.strip() for part in printed.split(MARK)[:-1]]
 
 
 MARK = "---- next ----"

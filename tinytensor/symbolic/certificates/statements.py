@@ -1,4 +1,4 @@
-"""What Coq prints of a certificate, read by a closed grammar: its definitions, and the statements of its theorems.
+"""What Coq prints of a certificate, with nothing left out: its definitions, and the statements of its theorems.
 
 A formula has arithmetic, sums over sizes, entries of arrays, definitions, and functions of the library; what else a
 word may mean, it is refused. A formula can be computed, with intervals that contain the real number. So hypotheses can
@@ -7,7 +7,7 @@ be met if some numbers are seen to meet them; a theorem without such numbers may
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from math import inf, nextafter
 from random import Random
@@ -20,16 +20,15 @@ from tinytensor.symbolic.index_calculus.functions import ABOVE, TABLE, Row
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.prove.progress import TooLong
 
-NAME = r"[^\W\d][\w']*"
-TOKEN = re.compile(rf"%nat|{NAME}|\d+|<>|\S")
-NUMBERS = re.compile(r"(?:nat -> )*(?:nat|R)")  # the type of a number, an array or a table
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
 SECONDS = 60  # of computing, at most, for the search of a witness
 TINY = 2.0**-900  # what floats may round to 0 is below it
 RANGES = ((0, 1), (-1, 1), (1, 3), (-2, 0), (0, 32))  # of the entries of an array
-NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
 NOT_MET = f"its hypotheses were not shown to be met: {TRIES} choices of small sizes and of numbers do not meet them"
 NOT_MET_IN_TIME = "its hypotheses were not shown to be met by a search for sizes and numbers"
+DERIVATIVE = ("@is_derive", "R_AbsRing", "R_NormedModule")
+REAL = ("R", ("AbsRing.sort", "R_AbsRing"))
+Term = str | tuple  # a word; (function, argument, ...); or ("fun" or "forall", name, type, term)
 Values = Mapping[str, object]  # of names
 Formula = Callable[[Values], object]
 
@@ -38,39 +37,51 @@ class Unread(ValueError):
     """A text is not of this grammar."""
 
 
-def parts_of(text: str, separator: str, most: int = 0) -> list[str]:
-    """The parts of a text between separators that stand in no brackets."""
-    parts, depth, n = [""], 0, 0
-    while n < len(text):
-        depth += (text[n] in "([{") - (text[n] in ")]}")
-        if not depth and text.startswith(separator, n) and not (most and len(parts) > most):
-            parts, n = [*parts, ""], n + len(separator)
+# ---- terms -----------------------------------------------------------------------------------------------------------
+
+
+def parsed(text: str) -> Term:
+    """A term as Coq prints it with all its arguments, up to a colon; A -> B is forall _ : A, B."""
+    groups: list[list] = [[]]
+    text = re.sub(r"\b(?:Init|RinvImpl|Rdefinitions|RbaseSymbolsImpl)\.", "", text)
+    for word in re.findall(r"=>|[(),:]|[^\s(),:]+", text):
+        if word == "(":
+            groups.append([])
+        elif word == ")":
+            inner = groups.pop()
+            groups[-1].append(inner)
         else:
-            parts[-1], n = parts[-1] + text[n], n + 1
-    return [part.strip() for part in parts if part.strip()]
+            groups[-1].append(word)
+    return _term(groups[0])
 
 
-def typed(binders: str) -> list[tuple[str, str]]:
-    """The names in a text of binders with their types: (N D : nat) (x : nat -> R), or n : nat."""
-    groups = parts_of(binders, " ") if binders.startswith("(") else [binders]
-    pairs = [group.strip("()").partition(" : ") for group in groups]
-    return [(name, of) for names, _, of in pairs for name in names.split()]
+def _term(words: list) -> Term:
+    """The term of these words, among which are lists of words that stood in brackets."""
+    if words[0] not in ("fun", "forall"):
+        words = words[: words.index(":")] if ":" in words else words
+        parts = [word if isinstance(word, str) else _term(word) for word in words]
+        return tuple(parts) if len(parts) > 1 else parts[0]
+    end = words.index("=>" if words[0] == "fun" else ",")
+    binders, term = words[1:end], _term(words[end + 1 :])
+    for group in reversed([binders] if ":" in binders else binders):
+        colon = group.index(":")
+        for name in reversed(group[:colon]):
+            term = (words[0], name, _term(group[colon + 1 :]), term)
+    return term
 
 
-def taken_apart(text: str) -> tuple[dict[str, str], list[str], str]:
-    """The names that a statement binds, with their types, its hypotheses, and its conclusion."""
-    types: dict[str, str] = {}
-    hypotheses: list[str] = []
-    while True:
-        if text.startswith("forall "):
-            binders, text = parts_of(text.removeprefix("forall "), ",", 1)
-            types |= typed(binders)
-        elif len(parts := parts_of(text, "->", 1)) == 2:
-            if not re.fullmatch(r"(?:nat|R|->|[() ])+", parts[0]):  # the type of a name that is not used
-                hypotheses.append(parts[0])
-            text = parts[1]
-        else:
-            return types, hypotheses, text
+def words_of(term: Term) -> Iterator[str]:
+    if isinstance(term, str):
+        yield term
+    else:
+        for part in term:
+            yield from words_of(part)
+
+
+def replaced(term: Term, old: Term, new: Term) -> Term:
+    if term == old:
+        return new
+    return term if isinstance(term, str) else tuple(replaced(part, old, new) for part in term)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -82,40 +93,71 @@ def monotone(value: Callable[[float], float], x):
     return iv.mpf([min(ends), max(ends)]) * iv.mpf([1 - 2**-40, 1 + 2**-40]) + iv.mpf([-TINY, TINY])
 
 
-RELATIONS = {"<": lambda a, b: (a < b) is True, "<>": lambda a, b: (a < b) is True or (b < a) is True}
+def less(a, b) -> bool:
+    """Is each number of one interval below each of another one?"""
+    return (a < b) is True
 
 
-def inside(relation: str, x):
-    """An interval of numbers that have this relation to 0: elsewhere Coq has values of its own, as for 1/0 and ln 0."""
-    if not RELATIONS[relation](iv.mpf(0), x):
+def differ(a, b) -> bool:
+    return less(a, b) or less(b, a)
+
+
+def where(is_inside: bool, x):
+    """x; elsewhere Coq has values of its own, as for 1/0 and ln 0."""
+    if not is_inside:
         raise ArithmeticError
     return x
+
+
+def over(a, b):
+    return a / where(differ(b, 0), b)
 
 
 def in_domain(row: Row, *arguments):
     """The values of a function on intervals inside of its domain."""
     for term in [term for key, term in row.needs.items() if key in ABOVE]:
-        inside("<", term(None, *arguments))
+        where(less(0, term(None, *arguments)), None)
     return row.interval(*arguments) if row.interval else monotone(row.value, *arguments)
 
 
-LIBRARY: dict[str, tuple[Callable, tuple[str, ...]]] = {  # the functions, and the types of their arguments
-    **{row.coq: (partial(in_domain, row), ("R",) * row.arguments) for row in TABLE.values() if row.coq},
-    "Rpower": (lambda x, y: iv.exp(y * iv.log(inside("<", x))), ("R", "R")),
-    "PI": (lambda: iv.mpf(iv.pi), ()),
-    "INR": (iv.mpf, ("nat",)),
-    "delta": (lambda i, j: iv.mpf(i == j), ("nat", "nat")),
-    "upto": (lambda i, j: iv.mpf(i <= j), ("nat", "nat")),
-}
-ARITHMETIC = {  # the difference of whole numbers is 0 at least
-    "+": operator.add,
-    "*": operator.mul,
-    "/": lambda a, b: a / inside("<>", b),
-    "-": lambda a, b: max(a - b, 0) if isinstance(a, int) else a - b,
+def counted(n: int) -> Iterator[int]:
+    """The numbers below n, with a look at the clock."""
+    for k in range(n):
+        step()
+        yield k
+
+
+LIBRARY: dict[str, tuple[int, Callable]] = {  # the functions, with the number of their arguments
+    **{row.coq: (row.arguments, partial(in_domain, row)) for row in TABLE.values() if row.coq},
+    "Rpower": (2, lambda x, y: iv.exp(y * iv.log(where(less(0, x), x)))),
+    "PI": (0, lambda: iv.mpf(iv.pi)),
+    "delta": (2, lambda i, j: iv.mpf(i == j)),
+    "upto": (2, lambda i, j: iv.mpf(i <= j)),
+    "Rplus": (2, operator.add),
+    "Rmult": (2, operator.mul),
+    "Rminus": (2, operator.sub),
+    "Ropp": (1, operator.neg),
+    "Rdiv": (2, over),
+    "Rinv": (1, partial(over, 1)),
+    "pow": (2, operator.pow),
+    "total": (2, lambda n, f: sum(map(f, counted(n)), iv.mpf(0))),
+    "INR": (1, iv.mpf),
+    "IZR": (1, iv.mpf),
+    "Z0": (0, int),
+    "Zpos": (1, int),
+    "Zneg": (1, operator.neg),
+    "xH": (0, lambda: 1),
+    "xO": (1, lambda n: 2 * n),
+    "xI": (1, lambda n: 2 * n + 1),
+    "O": (0, int),
+    "S": (1, lambda n: n + 1),
+    "Nat.add": (2, operator.add),
+    "Nat.mul": (2, operator.mul),
+    "Nat.sub": (2, lambda a, b: max(a - b, 0)),
 }
 
 
-def numbers_for(types: Mapping[str, str], sizes: set[str], seed: int) -> dict:
+def numbers_for(types: Mapping[str, Term], sizes: set[str], seed: int) -> dict:
     """Values for names of these types: small sizes, indices 0, and numbers of a range for each array."""
     random, values = Random(seed), {}
     for name, of in types.items():
@@ -123,29 +165,18 @@ def numbers_for(types: Mapping[str, str], sizes: set[str], seed: int) -> dict:
         number = lambda *_, r=random, a=low, b=high: iv.mpf(64 * a + r.randint(1, 63) * (b - a)) / 64  # noqa: E731
         if of == "nat":
             values[name] = (random.randint(1, LARGEST) if seed else 2) if name in sizes else 0
-        elif of.endswith("nat"):
+        elif "R" not in words_of(of):
             values[name] = cache(lambda *_, r=random: r.randint(0, 1))
         else:
-            values[name] = cache(number) if "->" in of else number()
+            values[name] = number() if of == "R" else cache(number)
     return values
 
 
 # ---- formulas --------------------------------------------------------------------------------------------------------
 
 
-class Definition:
-    """A definition as Coq prints it, name = fun (N : nat) (x : nat -> R) => formula: its parameters and its values."""
-
-    def __init__(self, printed: str, known: "Definitions"):
-        value = printed.partition(" = ")[2]
-        binders, _, formula = value[4:].partition(" => ") if value.startswith("fun ") else ("", "", value)
-        self.parameters = typed(binders)
-        read = Reader(formula, dict(self.parameters), known).whole()
-        self.value = cache(lambda *values: read(dict(zip((name for name, _ in self.parameters), values))))
-
-
-class Definitions(dict[str, Definition]):
-    """The definitions of a certificate, and why some are `refused`."""
+class Definitions(dict[str, tuple[list[str], Callable]]):
+    """The definitions of a certificate, as parameters and values; and why some are `refused`."""
 
     def __init__(self, printed: Mapping[str, str]):
         super().__init__()
@@ -154,250 +185,169 @@ class Definitions(dict[str, Definition]):
             try:
                 if name in MEANINGS:
                     raise Unread("the name has a meaning already")
-                self[name] = Definition(text, self)
-            except Unread as error:
+                self[f"certificate.{name}"] = self._definition(parsed(text))
+            except ValueError as error:
                 self.refused.append(f"{name}: {error}")
 
+    def _definition(self, term: Term) -> tuple[list[str], Callable]:
+        parameters, types = [], {}
+        while term[0] == "fun":
+            _, name, of, term = term
+            parameters.append(name)
+            types = self.bound(types, name, of)
+        value = self.formula(term, types)
+        return parameters, cache(lambda *values: value(dict(zip(parameters, values))))
 
-class Reader:
-    """Reads a formula whose names have these types.
+    def bound(self, types: Mapping[str, Term], name: str, of: Term) -> dict[str, Term]:
+        """The types of names, and of one that a term binds."""
+        if name in self.names:
+            raise Unread(f"it binds {name}, which has a meaning already")
+        if not is_number(of):
+            raise Unread(f"{name} is no number, array or table")
+        return {**types, name: of}
 
-    stead: in the conclusion of a theorem, what stands in the place of a parameter of this name, and may stand nowhere
-    else; definitions get their other parameters by their names. None elsewhere.
-    """
-
-    def __init__(self, text: str, types: Mapping[str, str], known: Definitions, stead: Mapping | None = None):
-        self.text, self.tokens, self.known = text, TOKEN.findall(text), known
-        self.stead = None if stead is None else {name: TOKEN.findall(moved) for name, moved in stead.items()}
-        self.types: dict[str, str] = {}
-        self.bind(types)
-
-    def bind(self, types: Mapping[str, str]) -> None:
-        for name, of in types.items():
-            if name in self.known.names:
-                raise Unread(f"it binds {name}, which has a meaning already")
-            if not NUMBERS.fullmatch(of):
-                raise Unread(f"{name} : {of} is no number, array or table")
-        self.types = self.types | dict(types)
-
-    def whole(self, part: Callable | None = None, of: str = "R") -> Formula:
-        """The whole text as a formula, or as this part of the grammar."""
-        result = (part or self.sum)(of)
-        if self.tokens:
-            raise self.unexpected(self.tokens[0])
-        return result
-
-    def unexpected(self, token: str) -> Unread:
-        return Unread(f"{token or 'the end'} is not expected in: {self.text}")
-
-    def take(self, *expected: str) -> str:
-        token = self.tokens.pop(0) if self.tokens else ""
-        if not token or (expected and token not in expected):
-            raise self.unexpected(token)
-        return token
-
-    def sees(self, *tokens: str) -> bool:
-        return bool(self.tokens) and self.tokens[0] in tokens
-
-    def comparison(self, of: str) -> Formula:
-        """a < b, a <> b, or a < b < c."""
-        sides, signs = [self.sum(of)], []
-        while self.tokens or not signs:
-            signs.append(RELATIONS[self.take(*RELATIONS)])
-            sides.append(self.sum(of))
-        return lambda e: all(sign(a(e), b(e)) for sign, a, b in zip(signs, sides, sides[1:]))
-
-    def sum(self, of: str) -> Formula:
-        if of == "R" and self.sees("Σ"):
-            return self.total()
-        return self.chain(of, "+-", partial(self.chain, signs="*/", part=self.factor))
-
-    def chain(self, of: str, signs: str, part: Callable[[str], Formula]) -> Formula:
-        value = part(of)
-        while self.sees(*signs):
-            sign = self.take()
-            if of == "nat" and sign == "/":
-                raise Unread(f"it divides whole numbers: {self.text}")
-            value = applied(ARITHMETIC[sign], [value, part(of)])
-        return value
-
-    def factor(self, of: str) -> Formula:
-        if of == "R" and self.sees("-", "/"):
-            sign = self.take()
-            return applied(lambda a: -a if sign == "-" else ARITHMETIC["/"](1, a), [self.factor(of)])
-        value = self.call(of)
-        if of == "R" and self.sees("^"):
-            self.take()
-            return applied(lambda a, n: a**n, [value, self.call("nat", alone=True)])
-        return value
-
-    def total(self) -> Formula:
-        self.take("Σ")
-        index, _, size = self.take(), self.take("<"), self.call("nat", alone=True)
-        self.take(",")
-        outside = self.types
-        self.bind({index: "nat"})
-        value, self.types = self.sum("R"), outside
-        return lambda e: sum(map(value, with_index([e], index, size)), iv.mpf(0))
-
-    def call(self, of: str, alone: bool = False) -> Formula:
-        """A number, what stands in brackets, or a word: with its arguments, unless it stands alone."""
-        token = self.take()
-        if token == "(":
-            value = self.sum(of)
-            self.take(")")
-        elif token.isdecimal():
-            number = int(token) if of == "nat" else iv.mpf(token)
-            value = lambda e: number  # noqa: E731
-        else:
-            value = self.word(token, of, alone)
-        if of == "nat" and self.sees("%nat"):
-            self.take()
-        return value
-
-    def word(self, token: str, of: str, alone: bool) -> Formula:
-        """A name that has a value, a definition, or a function of the library, with its arguments."""
-        if token in self.types:
-            *types, result = self.types[token].split(" -> ")
-            function = None
-        elif token in self.known:
-            types, result, function = self.known[token].parameters, "R", self.known[token].value
-        else:
-            function, types, result = *LIBRARY.get(token, (None, ())), "R" if token in LIBRARY else ""
-        if result != of or (alone and types):
-            raise self.unexpected(token)
-        if token in self.known:
-            return applied(function, self.parameters_of(token))
-        arguments = [self.call(each, alone=True) for each in types]
-        if function is not None:
-            return applied(function, arguments)
-        return lambda e: e[token](*[index(e) for index in arguments]) if arguments else e[token]
-
-    def parameters_of(self, name: str) -> list[Formula]:
-        """The arguments of a definition."""
-        arguments = []
-        for parameter, of in self.known[name].parameters:
-            before = self.tokens[:]
-            moved = (self.stead or {}).get(parameter, [])
-            if moved and before[: len(moved)] == moved:
-                del self.tokens[: len(moved)]
-                arguments.append(lambda e: None)
-            elif "->" in of:
-                token = self.take()
-                if self.types.get(token) != of:
-                    raise self.unexpected(token)
-                arguments.append(lambda e, token=token: e[token])
-            else:
-                arguments.append(self.call(of, alone=True))
-            said = before[: len(before) - len(self.tokens)]
-            if self.stead is not None and parameter != "_" and said != (moved or [parameter]):
-                raise Unread(f"{name} has {' '.join(said)} for {' '.join(moved or [parameter])}")
-        return arguments
+    def formula(self, term: Term, types: Mapping[str, Term]) -> Formula:
+        """The values of a term, whose names have these types."""
+        head, *arguments = (term,) if isinstance(term, str) else term
+        if head == "fun":
+            index, of, body = arguments
+            value = self.formula(body, self.bound(types, index, of))
+            return lambda e: lambda i: value({**e, index: i})
+        parts = [self.formula(argument, types) for argument in arguments]
+        if head in types:
+            return lambda e: e[head](*[part(e) for part in parts]) if parts else e[head]
+        parameters, function = self.get(head) or LIBRARY.get(head, (None, None))
+        count = len(parameters) if isinstance(parameters, list) else parameters
+        if count != len(parts):
+            raise Unread(f"{head} has no meaning here, or not all its arguments")
+        return lambda e: function(*[part(e) for part in parts])
 
 
-def applied(function: Callable, arguments: list[Formula]) -> Formula:
-    """The values of a function of formulas."""
-    return lambda e: function(*[argument(e) for argument in arguments])
+def is_number(of: Term) -> bool:
+    """Is it the type of a number, an array or a table?"""
+    while of[:3] == ("forall", "_", "nat"):
+        of = of[3]
+    return of in ("nat", "R")
 
 
-# ---- statements ------------------------------------------------------------------------------------------------------
+# ---- theorems --------------------------------------------------------------------------------------------------------
 
 
 def refusal(statement: str, known: Definitions) -> str:
-    """Why a statement, as Coq prints it, is no theorem of a certificate; empty if it is.
+    """Why a statement is no theorem of a certificate; empty if it is.
 
     Its hypotheses say that sizes are above 0, that indices and entries of tables are below a size, and compare numbers,
     for all such indices; and some numbers meet them. It ends in one derivative, by an entry that its function moves.
     """
-    types, hypotheses, conclusion = taken_apart(" ".join(statement.split()))
-    sizes = {n for n in types if f"(0 < {n})%nat" in hypotheses}
     try:
-        tests = [hypothesis(said, types, sizes, known) for said in hypotheses]
-        read_derivative(conclusion, types, sizes, known)
-    except Unread as error:
+        theorem = Theorem(parsed(statement), known)
+    except ValueError as error:
         return str(error)
     try:
         with limited(TimeLimit("certify", "the hypotheses", SECONDS, progress=False)):
-            return "" if any(is_met(tests, numbers_for(types, sizes, seed)) for seed in range(TRIES)) else NOT_MET
+            return "" if any(map(theorem.is_met, range(TRIES))) else NOT_MET
     except TooLong:
         return f"{NOT_MET_IN_TIME}: it is stopped after {SECONDS} seconds of computing"
 
 
-def is_met(tests: list[Formula], values: dict) -> bool:
-    """Are all hypotheses true at these values, where each formula in them has a value?"""
-    try:
-        return all(test(values) for test in tests)
-    except (ArithmeticError, ValueError):
-        return False
+class Theorem:
+    """A statement: the types of its names, its sizes, and its hypotheses as tests of values."""
+
+    def __init__(self, term: Term, known: Definitions):
+        self.known, self.types, hypotheses = known, {}, []
+        while term[0] == "forall":
+            _, name, of, term = term
+            if name != "_":
+                self.types = known.bound(self.types, name, of)
+            elif not is_number(of):  # the type of a name that is not used
+                hypotheses.append(of)
+        self.sizes = {h[2] for h in hypotheses if h[:2] == ("lt", "O") and h[2] in self.types}
+        self.tests = [self.hypothesis(h) for h in hypotheses]
+        self.read_derivative(term)
+
+    def is_met(self, seed: int) -> bool:
+        """Are all hypotheses true at some numbers, where each formula in them has a value?"""
+        values = numbers_for(self.types, self.sizes, seed)
+        try:
+            return all(test(values) for test in self.tests)
+        except (ArithmeticError, ValueError):
+            return False
+
+    def hypothesis(self, term: Term) -> Formula:
+        """A comparison, for all its indices in their ranges."""
+        types, limits = self.types, {}
+        while term[0] == "forall" and term[1] != "_":
+            _, index, of, term = term
+            types, limits[index] = self.known.bound(types, index, of), None
+        for index in limits:
+            match term:
+                case ("forall", "_", ("lt", left, size), inner) if left == index:
+                    limits[index], term = self.limit(size), inner
+                case _:
+                    raise Unread(f"its hypothesis has an index {index} without a range")
+        test = self.comparison(term, types)
+        return lambda e: all(map(test, points(e, limits)))
+
+    def comparison(self, term: Term, types: Mapping[str, Term]) -> Formula:
+        """a < b of whole numbers, or of numbers: a < b, a <> b, or a < b < c."""
+        match term:
+            case ("lt", a, b):
+                word = next(words_of(a))
+                if not (word == "O" and b in self.sizes) and word not in types.keys() - self.sizes:
+                    raise Unread("its hypothesis on whole numbers is none on a size, an index or a table")
+                compare, parts = operator.lt, (self.known.formula(a, types), self.limit(b))
+            case ("and", *sides) if all(side[0] == "Rlt" for side in sides):
+                compare, parts = operator.and_, [self.comparison(side, types) for side in sides]
+            case ("Rlt", *sides) | ("not", ("@eq", "R", *sides)):
+                compare, parts = less if term[0] == "Rlt" else differ, [self.known.formula(x, types) for x in sides]
+            case _:
+                raise Unread("its hypothesis is no comparison")
+        return lambda e: compare(*[part(e) for part in parts])
+
+    def limit(self, term: Term) -> Formula:
+        """What an index is below: a formula of sizes, above 0 where these are large."""
+        value = self.known.formula(term, dict.fromkeys(self.sizes, "nat"))
+        if value(dict.fromkeys(self.sizes, MANY)) <= 0:
+            raise Unread("its hypothesis has no index in its range")
+        return value
+
+    def read_derivative(self, term: Term) -> None:
+        """A conclusion: the derivative of a function by the entry at its point.
+
+        What moves is the name of the point, or the entry X i of it, as (put1 X i r).
+        """
+        match term:
+            case (*head, ("fun", r, of, body), point, gradient) if tuple(head) == DERIVATIVE and of in REAL:
+                array, *entry = (point,) if isinstance(point, str) else point
+            case _:
+                raise Unread("its conclusion is not of the form is_derive (fun r => ...) point formula")
+        indices = {i for i in entry if self.types.get(i) == "nat" and i not in self.sizes}
+        if array not in self.types or len(indices) < len(entry) or len(entry) > MOST:
+            raise Unread("its function does not move an entry of an argument")
+        self.known.bound({}, r, "R")
+        moved = (f"put{len(entry)}", array, *entry, r) if entry else r
+        for name in {array, r} & {*words_of(replaced(body, moved, "_"))}:
+            raise Unread(f"{name} is not expected in its function")
+        for formula in (replaced(body, moved, array), gradient):
+            self.known.formula(formula, self.types)
+            self.check_arguments(formula)
+
+    def check_arguments(self, term: Term) -> None:
+        """Each definition has its parameters for arguments, under their own names."""
+        if isinstance(term, tuple):
+            parameters = self.known.get(term[0], ((), None))[0]
+            for parameter, argument in zip(parameters, term[1:]):
+                if argument != parameter != "_":
+                    raise Unread(f"{term[0]} has another argument than {parameter}")
+            for part in term:
+                self.check_arguments(part)
 
 
-def hypothesis(text: str, types: Mapping[str, str], sizes: set[str], known: Definitions) -> Formula:
-    """A hypothesis as a test of values, for all its indices in their ranges."""
-    inner, ranges, said = taken_apart(text[1:-1]) if text.startswith("(forall ") else ({}, [], text)
-    limits = []
-    for index, within in zip(inner, [*ranges, *[""] * len(inner)]):
-        if not within.startswith(f"({index} < "):
-            raise Unread(f"its hypothesis {text} has an index without a range")
-        limits.append((index, limit(within[1:-5].partition(" < ")[2], sizes, known)))
-    if len(ranges) > len(inner):
-        raise Unread(f"its hypothesis {text} has a hypothesis of its own")
-    if len(parts_of(said, " ")) == 1:  # (a < b)%nat
-        test = below(said, types | inner, sizes, known)
-    else:
-        reader = Reader(said, types | inner, known)
-        test = reader.whole(reader.comparison)
-
-    def holds(values: dict) -> bool:
-        points = iter([values])
-        for index, size in limits:
-            points = with_index(points, index, size)
-        return all(map(test, points))
-
-    return holds
-
-
-def with_index(points: Iterable[Values], index: str, size: Formula) -> Iterator[Values]:
-    """These values of names, with each value of an index below a size."""
-    for values in points:
-        for n in range(size(values)):
-            step()
-            yield {**values, index: n}
-
-
-def limit(text: str, sizes: set[str], known: Definitions) -> Formula:
-    """What an index is below: a formula of sizes, above 0 where these are large."""
-    value = Reader(text, dict.fromkeys(sizes, "nat"), known).whole(of="nat")
-    if value(dict.fromkeys(sizes, MANY)) <= 0:
-        raise Unread(f"no index is below {text}")
-    return value
-
-
-def below(text: str, types: Mapping[str, str], sizes: set[str], known: Definitions) -> Formula:
-    """A hypothesis on whole numbers: 0 is below a size, or an index or an entry of a table below a limit."""
-    left, _, right = text[1:-5].partition(" < ")
-    above, reader = limit(right, sizes, known), Reader(left, types, known)
-    if (left == "0" and right not in sizes) or (left != "0" and left.split()[0] not in types.keys() - sizes):
-        raise Unread(f"its hypothesis {text} is none on a size, an index or a table")
-    value = reader.whole(reader.call, "nat")
-    return lambda e: value(e) < above(e)
-
-
-def read_derivative(text: str, types: Mapping[str, str], sizes: set[str], known: Definitions) -> None:
-    """Read a conclusion: the derivative of a function by the entry at its point.
-
-    What moves is the name of the point, or the entry X i of it, as (put1 X i r).
-    """
-    words = parts_of(text, " ")
-    curve = re.fullmatch(rf"\(fun ({NAME}) : (?:R|R_AbsRing) => (.*)\)", words[1]) if len(words) == 4 else None
-    if not curve or words[0] != "is_derive":
-        raise Unread(NO_DERIVATIVE)
-    (r, body), (array, *entry) = curve.groups(), words[2].strip("()").split()
-    indices = [i for i in entry if types.get(i) == "nat" and i not in sizes]
-    array_type = " -> ".join([*["nat"] * len(entry), "R"])
-    if types.get(array) != array_type or len({*indices}) < len(entry) or len(entry) > MOST:
-        raise Unread(f"its function does not move {words[2]}")
-    Reader("", types | {r: "R"}, known)
-    moved = f"(put{len(entry)} {array} {' '.join(entry)} {r})" if entry else r
-    still = {name: of for name, of in types.items() if name != array} | ({} if entry else {r: "R"})
-    Reader(body, still, known, {array: moved}).whole()
-    Reader(words[3], types, known, {}).whole()
+def points(values: Values, limits: Mapping[str, Formula]) -> Iterator[Values]:
+    """These values of names, with all values of indices below their limits."""
+    if not limits:
+        yield values
+        return
+    (index, size), *others = limits.items()
+    for n in counted(size(values)):
+        yield from points({**values, index: n}, dict(others))

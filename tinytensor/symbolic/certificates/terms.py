@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, pi
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, pi, preorder_traversal
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
-from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
+from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, TABLE, Functions, upto
 from tinytensor.symbolic.index_calculus.order import factors_of, signed, terms_of
+from tinytensor.symbolic.index_calculus.signs import Signs, key_of_power
 
 
 class NotCertifiable(TypeError):
@@ -294,39 +295,20 @@ class WeightedEntry:
         return [n for n, i in enumerate(variables) if bound.get(i) == sizes[n] and i not in variables[:n]]
 
 
-@dataclass(frozen=True)
-class ValueCondition:
-    """A condition on values, such as 0 < x: `left relation right`, for all indices of `binders`."""
-
-    left: Term
-    relation: str
-    right: Term
-    binders: tuple[tuple[str, str], ...]
-
-
 IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), Term("sqrt", (number("PI"),)))
 
 
-def entries_of(
-    term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()
-) -> tuple[list[WeightedEntry], list[ValueCondition]]:
-    """The entries of active names in a term, with their weights, and the conditions for its derivative."""
+def entries_of(term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()) -> list[WeightedEntry]:
+    """The entries of active names in a term, with their weights."""
     if term.head == "entry":
-        return [WeightedEntry(term, weight, binders)] * (term.name in active), []
-    entries: list[WeightedEntry] = []
-    conditions: list[ValueCondition] = []
+        return [WeightedEntry(term, weight, binders)] * (term.name in active)
     inside = (*binders, (term.text, term.size)) if term.head == "total" else binders
-    for part, *arrives in flow(term, weight, active):
-        if len(arrives) == 2:
-            conditions.append(ValueCondition(part, *arrives, binders))
-        elif names_in(part) & active:
-            inner, needed = entries_of(part, active, *arrives, inside)
-            entries, conditions = entries + inner, conditions + needed
-    return entries, conditions
+    parts = [(part, arrives) for part, arrives in flow(term, weight) if names_in(part) & active]
+    return [entry for part, arrives in parts for entry in entries_of(part, active, arrives, inside)]
 
 
-def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
-    """(part, its weight) for each part of a term of this weight, and (left, relation, right) for each condition."""
+def flow(term: Term, weight: Term) -> Iterator[tuple[Term, Term]]:
+    """Each part of a term of this weight, with its own weight."""
     parts = term.parts
     match term.head:
         case "total" | "+":
@@ -340,52 +322,35 @@ def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
         case "/":
             over, under = parts
             yield over, weight / under
-            if names_in(under) & active:
-                yield under, "<>", ZERO
             yield under, weight * -(over / under**2)
         case "power":
             n = int(term.text)
             yield parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0])
         case "Rpower":
             base, power = parts
-            yield base, ">", ZERO
             yield base, weight * (term * power / base)
             yield power, product(weight, term, Term("ln", (base,)))
         case head if row := next((r for r in TABLE.values() if r.coq == head), None):
-            for key in row.needs:
-                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", (*parts[1:], ZERO)[0]
             for n, part in enumerate(parts):
                 yield part, weight * row.derivative(IN_COQ, term, parts, n)
 
 
-class SignsOfTerms:
-    """The signs that the tactic `positive` finds, through the definitions of names."""
+# ---- conditions ------------------------------------------------------------------------------------------------------
 
-    def __init__(self, definitions: Mapping[Name, Term], positive: Iterable[Name] = ()):
-        self.definitions, self.known = definitions, set(positive)
 
-    def positive(self, t: Term) -> bool:
-        """Is it above 0 whatever the values are?"""
-        if t.name in self.definitions:
-            return self.positive(self.definitions[t.name])
-        if t.head == "+":
-            return any(map(self.positive, t.parts)) and all(map(self.not_negative, t.parts))
-        if t.head in ("*", "/"):
-            return all(map(self.positive, t.parts))
-        if t.head in ("power", "total", "sqrt"):
-            return " - " not in t.size and self.positive(t.parts[0])  # a sum over N - 1 may be empty
-        return t.head in ("exp", "sigmoid", "softplus") or t.name in self.known or t.text not in ("", "0")
+def conditions_of(formula: Expr, signs: Signs) -> Iterator[tuple[Expr, str, Expr]]:
+    """(left, relation, right) for each condition of a derivative that signs do not meet, such as 0 < x."""
+    for e in preorder_traversal(formula):
+        if isinstance(e, Pow):
+            needs, arguments = dict.fromkeys(filter(None, [key_of_power(e.exp)]), e.base), (e.base,)
+        else:
+            needs, arguments = HEADS[e.func].needs if e.func in HEADS else {}, e.args
+            needs = {key: term(IN_FORMULAS, *arguments) for key, term in needs.items()}
+        for key, term in needs.items():
+            if not signs.meets(key, term):
+                relation = "inside" if key == "arc" else ">" if key in ABOVE else "<>"
+                yield arguments[0], relation, (*arguments[1:], S.Zero)[0]
 
-    def not_negative(self, t: Term) -> bool:
-        """Is it 0 or more?"""
-        if t.name in self.definitions:
-            return self.not_negative(self.definitions[t.name])
-        if t.head in ("delta", "upto", "INR", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
-            return True
-        if t.head in ("total", "+", "*") and all(map(self.not_negative, t.parts)):
-            return True
-        return self.positive(t) or (t.head == "/" and self.not_negative(t.parts[0]) and self.positive(t.parts[1]))
 
-    def holds(self, c: ValueCondition) -> bool:
-        """Is a condition true whatever the values are?"""
-        return c.right == ZERO and c.relation != "inside" and self.positive(c.left)
+def condition_text(left: str, relation: str, right: str) -> str:
+    return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[relation]

@@ -115,14 +115,14 @@ def varies(number: Expr) -> bool:
 @lru_cache(4096)
 def requirements(formula: Expr) -> frozenset[tuple[str, Expr]]:
     """The conditions under which a formula has a value and a derivative: keys of VALUES, see functions.Row.needs."""
-    needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := _key_of_power(power))}
+    needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := key_of_power(power))}
     rows = [(HEADS[f.func], f.args) for f in formula.atoms(Function) if f.func in HEADS]
     return frozenset(
         needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
     )
 
 
-def _key_of_power(power: Expr) -> str:
+def key_of_power(power: Expr) -> str:
     """The condition on the base of a power; empty if there is none."""
     if not power.is_Rational:
         return "logarithm"
