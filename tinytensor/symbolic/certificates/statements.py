@@ -240,18 +240,18 @@ def refusal(statement: str, known: Definitions) -> str:
     for all such indices; and some numbers meet them. It ends in one derivative, by an entry that its function moves.
     """
     try:
-        theorem = Theorem(parsed(statement), known)
+        read = Statement(parsed(statement), known)
     except ValueError as error:
         return str(error)
     try:
         with limited(TimeLimit("certify", "the hypotheses", SECONDS, progress=False)):
-            return "" if any(map(theorem.is_met, range(TRIES))) else NOT_MET
+            return "" if any(map(read.is_met, range(TRIES))) else NOT_MET
     except TooLong:
         return f"{NOT_MET_IN_TIME}: it is stopped after {SECONDS} seconds of computing"
 
 
-class Theorem:
-    """A statement: the types of its names, its sizes, and its hypotheses as tests of values."""
+class Statement:
+    """A theorem as it is read: the types of its names, its sizes, and its hypotheses as tests of values."""
 
     def __init__(self, term: Term, known: Definitions):
         self.known, self.types, hypotheses = known, {}, []
