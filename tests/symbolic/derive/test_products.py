@@ -19,7 +19,7 @@ from tests.symbolic.derive.second_functions import (
 )
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, NotDerivable, TooLong, check, derive, gauss_newton, hvp, jvp
-from tinytensor.symbolic.derive.second import Products
+from tinytensor.symbolic.derive.second import Second
 
 
 def relu_mlp(X, W, V, t):
@@ -60,7 +60,7 @@ LINES = {  # the product, its function, its arguments, those that move, and the 
 
 
 @cache
-def product(name: str) -> Products:
+def product(name: str) -> Second:
     of_product, fn, arguments, wrt, of = LINES[name]
     return of_product(fn, *[of] * bool(of), wrt=wrt, **arguments)
 

@@ -64,15 +64,13 @@ class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
-    symmetric: the directions of which the symmetric part alone counts. taken: names of the derivation, in code and in
-    print, which may have a dot themselves.
+    taken: names of the derivation, in code and in print, which may have a dot themselves.
     """
 
     def __init__(self, shorten: Callable[[Expr], Expr], taken: Iterable[str] = ()):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
         self.shorten, self.taken = shorten, {*taken}
-        self.symmetric: set[Name] = set()
         self.dots: dict[Name, Name] = {}
 
     def dotted(self, name: Name) -> Name:
@@ -89,18 +87,13 @@ class Moved:
         A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
         """
         for line in lines:
-            plain = self.in_symmetric_parts(plain_moved(line, known))
+            plain = plain_moved(line, known)
             if plain == 0:
                 continue
-            in_factors = self.in_symmetric_parts(moved(line, known))
+            in_factors = moved(line, known)
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
             new = known[line.name] = self.dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
-
-    def in_symmetric_parts(self, expr: Expr) -> Expr:
-        """The expression with the symmetric part (V + Vᵀ)/2 for each of these directions V."""
-        entries = [e for e in expr.atoms(Indexed) if e.base in self.symmetric]
-        return expr.xreplace({e: (e + e.base[e.indices[::-1]]) / 2 for e in entries})
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
@@ -141,28 +134,9 @@ def _entry(name: Name, indices: Sequence[Expr]) -> Expr:
 
 
 def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
-    """The sum of a product over indices; a bracket is multiplied out only where a delta in it takes a sum away."""
+    """The sum of a product over indices, with its deltas used."""
     product, bound = contract(product, list(bound))
-    for factor_ in Mul.make_args(product):
-        with_deltas = [t for t in factor_.args if _deltas_of(t, bound)] if isinstance(factor_, Add) else []
-        if with_deltas:
-            parts = [*with_deltas, factor_ - Add(*with_deltas)]
-            return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
-    for factor_ in Mul.make_args(product):
-        if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
-            inside, inner = opened(factor_)
-            return close_terms(Mul(product / factor_, inside), [*bound, *inner])
     return canonical(close(product, bound))
-
-
-def _deltas_of(term: Expr, bound: Sequence[Index]) -> bool:
-    """Has a product a delta, also in a bracket of it, of an index that is summed over?"""
-    for part in Mul.make_args(term):
-        if isinstance(part, KroneckerDelta) and part.free_symbols & set(bound):
-            return True
-        if isinstance(part, Add) and any(_deltas_of(inner, bound) for inner in part.args):
-            return True
-    return False
 
 
 def contracted(expr: Expr) -> Expr:
