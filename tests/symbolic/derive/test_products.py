@@ -93,8 +93,8 @@ def after_an_angle(x, w):
 
 
 @pytest.mark.parametrize("fn", [twice, after_an_angle])
-def test_gauss_newton_meets_each_call_that_makes_the_line(fn):
-    """The second one is made once more in the code; several operations are read as one before the other."""
+def test_gauss_newton_meets_the_call_that_makes_the_line(fn):
+    """It is made once more later in the code, or inside of operations that are read as one."""
     p = gauss_newton(fn, "z", x=N, w=N)
     assert p.proved, p.verdict
 

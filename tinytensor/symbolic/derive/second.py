@@ -10,16 +10,18 @@ derived is a choice of lines, and of a direction:
     Hessian       these, and those of its gradients
     GaussNewton   the lines up to the result z of a model; the Hessian of the loss in z; back through the adjoints of z
 
-A product has a direction with a name. A matrix in blocks is the product with a direction that is 1 in one place and 0
-elsewhere. All are compared in numbers with the engine, and with differences, as products with a random direction.
+A product has a direction with a name. A block ∂²𝓛/∂a∂b is the product for a direction that is 1 in one place and 0
+elsewhere; ∂Y/∂a the gradient of the function, for an arriving gradient that is 1 in one place. All are compared in
+numbers with the engine, and with differences, as products with a random direction.
 """
 
 import itertools
+import sys
 from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Mul, Symbol
+from sympy import Add, Expr, Indexed, Symbol
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
@@ -38,7 +40,7 @@ from tinytensor.symbolic.derive.forward_mode import (
 )
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
-from tinytensor.symbolic.derive.samples import Sample, gradients, mismatch, small_enough
+from tinytensor.symbolic.derive.samples import Sample, composed_call, gradients, mismatch, small_enough
 from tinytensor.symbolic.derive.source import Source, evaluate_at
 from tinytensor.symbolic.derive.time_limit import TimeLimit
 from tinytensor.symbolic.derive.values import entry_like, renamed, tensors_of
@@ -121,14 +123,13 @@ class Second(Result):
             results = self.move(moved, {self.arrays[second]: direction})
             lines = self._proved(moved.raw, moved.forms, results.values())
             for first, name in results.items():
-                of = entry_like(lines[name].left, self.arrays.get(first, self.output))
+                of = entry_like(lines[name].left, self.arrays[first])
                 by = self.derived.trace.entry_of(second, getattr(of, "indices", ()))
                 product = expanded(lines[name].right, list(lines.values()))
                 self._add((first, second), of, by, with_one_hot(product, entry_like(by, direction)))
-        of_wrt = sorted(self.gradients, key=lambda block: [self.wrt.index(n) for n in block if n in self.wrt])
-        self.gradients = {block: self.gradients[block] for block in of_wrt}
-        once = [(a, b) for a, b in self.gradients if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)]
-        self.shown = [self.gradients[block] for block in once]  # one of ∂²𝓛/∂a∂b and ∂²𝓛/∂b∂a
+        self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
+        pairs = itertools.combinations_with_replacement(self.wrt, 2)
+        self.shown = [self.gradients[pair] for pair in pairs]  # one of ∂²𝓛/∂a∂b and ∂²𝓛/∂b∂a
 
     def _add(self, block: tuple[str, str], of: Expr, by: Expr, plain: Expr) -> None:
         """The block of the entry `of` by the entry `by`."""
@@ -174,10 +175,11 @@ class Second(Result):
 
     def points(self) -> list[Sample]:
         """The points at which no block is too large."""
-        sizes = [Mul(*itertools.chain(*self.dims(block))) for block in self.gradients] if self.in_blocks else []
 
         def entries(sample: Sample) -> float:
-            return max((float(size.xreplace(sample.at)) for size in sizes), default=0.0)
+            shapes = {n: tuple(sample.inputs[n].shape) for n in self.wrt}
+            of_blocks = (shapes.get(a, np.shape(sample.value)) + shapes[b] for a, b in self.gradients)
+            return max(np.prod(shape, dtype=float) for shape in of_blocks) if self.in_blocks else 0.0
 
         return small_enough(self.derivation.samples, entries, ENTRIES)
 
@@ -286,7 +288,8 @@ class Second(Result):
     @property
     def adjoints(self) -> list[Formula]:
         """The gradients that the program gives, those that the lines use, and those that they use in turn."""
-        wanted = [name_of(x.left) for x in self.results.values()] + [n for x in self.shown for n in names_in(x.right)]
+        wanted = [d(self.arrays[n]) for n in self.wrt] if self.results is not self.gradients else []
+        wanted += [n for x in self.shown for n in names_in(x.right)]
         used = reachable(self.derived.adjoints, wanted)
         pairs = zip(self.derivation.adjoints, self.derived.adjoints, strict=True)
         return [formula for formula, name in pairs if name in used]
@@ -332,6 +335,15 @@ class Jacobian(Second):
         moved.move(self.derived.forward, known)
         line = next(x for x in self.derived.forward if x.name == self.output)
         return {label(self.output): moved.result(line, known)}
+
+    def _write_blocks(self) -> None:
+        """The vector-Jacobian product for a gradient that arrives in one place."""
+        output, adjoints = self.derived.output, self.derived.adjoints
+        for name in self.wrt:
+            by = self.derived.trace.entry_of(name, getattr(output, "indices", ()))
+            product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
+            self._add((label(self.output), name), output, by, with_one_hot(product, d(output)))
+        self.shown = [*self.gradients.values()]
 
     def engine(self, sample: Sample, along: Arrays, products: Arrays, is_smooth: bool) -> dict:
         """The product times an arriving gradient beside the gradient times the direction."""
@@ -460,33 +472,25 @@ class GaussNewton(Hessian):
         """The products beside those with the three matrices: J v by two backward passes, H_z by two, and Jᵀ by one."""
         if not is_smooth:  # z is known by its numbers, which others may have, too
             return {}
-        inputs = leaves(sample, {})
-        result, z = self._result_and_z(inputs, sample)
+        copy = Definition(Array("copy_of_z", self.of.name.sizes)[self.of.left.indices], self.of.left)
+        numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, "", {}, ()), sample)["z"].ravel()
+        inputs, z = leaves(sample, {}), []
+
+        def note(op, args, result):
+            of_line = not z and composed_call(sys._getframe(2)) is None
+            for x in tensors_of([result]) if of_line else ():
+                if x.requires_grad and x.numel() == numbers.size and np.allclose(x._data.ravel(), numbers):
+                    z.append(x)
+            return result
+
+        with observe(on_op=note):
+            result = self.derivation.fn(**inputs)
         moving, arriving = [inputs[n] for n in along], [tensor(np.zeros(x.shape), requires_grad=True) for x in z]
         slopes = list(grad(z, moving, arriving, create_graph=True, materialize_grads=True))
         forward = pulled(slopes, along.values(), arriving)
         middle = pulled(gradients(result, z, create_graph=True), forward, z)
         wanted = dict(zip(along, pulled(z, middle, moving), strict=True))
         return {n: (product, wanted[n]) for n, product in products.items()}
-
-    def _result_and_z(self, inputs: dict[str, object], sample: Sample) -> tuple[Tensor, list[Tensor]]:
-        """The function's result, and the first tensors on the way that have the numbers of z."""
-        copy = Definition(Array("copy_of_z", self.of.name.sizes)[self.of.left.indices], self.of.left)
-        numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, "", {}, ()), sample)["z"].ravel()
-        known: list[Tensor] = []
-        after: list[Tensor] = []  # z, and what is computed from it
-
-        def note(op, args, result):
-            for x in tensors_of([result]):
-                if not {*map(id, after)}.isdisjoint(map(id, tensors_of(args))):
-                    after.append(x)
-                elif x.requires_grad and x.numel() == numbers.size and np.allclose(x._data.ravel(), numbers, 1e-9):
-                    known.append(x)
-                    after.append(x)
-            return result
-
-        with observe(on_op=note):
-            return self.derivation.fn(**inputs), known
 
     def values(self, sample: Sample, moved: Arrays) -> None:
         """No difference of gradients is this product."""
