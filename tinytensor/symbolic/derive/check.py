@@ -201,18 +201,7 @@ class _CheckedContext(Context):
     """The context of a Function that is checked: if its code asks which inputs need a gradient, all of them do."""
 
     __slots__ = ("ask",)
-
-    def __init__(self, ask: Callable[[], tuple[bool, ...]]):
-        super().__init__(())
-        self.ask = ask
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        return self.ask()
-
-    @needs_input_grad.setter
-    def needs_input_grad(self, needs: tuple[bool, ...]) -> None:
-        """Nothing is kept: each way to the answer is a question."""
+    needs_input_grad = property(lambda ctx: ctx.ask(), lambda ctx, needs: None)
 
 
 def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, Callable]]:
@@ -249,7 +238,8 @@ def _run_forward(function: type, values: list) -> tuple[_CheckedContext, object]
             reading.values.setdefault("needs")
         return tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values)
 
-    ctx = _CheckedContext(ask)
+    ctx = _CheckedContext(())
+    ctx.ask = ask
     if reading is not None:
         reading.off_tape = True
     try:
