@@ -192,7 +192,6 @@ class Result(Typeset):
     title: str  # what stands above the derivatives
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
-    contents = "The value and the gradients"  # of the program
     directions: Mapping[str, Name] = {}  # of a product: the name of the direction for each argument
     between: Sequence[Definition] = ()  # lines that `gradients` use, besides those of the derivation
 
@@ -343,7 +342,7 @@ class Result(Typeset):
     @cached_property
     def _program(self) -> Source:
         lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
-        return Source(self.name, self.derived, lines, self.contents, self.directions, self.between)
+        return Source(self.name, self.derived, lines, self.directions, self.between)
 
     @property
     def results(self) -> Mapping[Key, Formula]:

@@ -322,7 +322,6 @@ class Jacobian(Second):
     """The Jacobian of a function's result; see `jvp`, and `derive(..., jacobian=True)`."""
 
     about, product_title, prefix = "the Jacobian", "the Jacobian-vector product", "J"
-    contents = "The value and its derivatives"
     pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
 
     @property
@@ -366,7 +365,6 @@ class Hessian(Second):
     """The second derivatives of a function's number; see `hvp`, and `derive(..., order=2)`."""
 
     about, product_title, prefix = "the Hessian", "the Hessian-vector product", "H"
-    contents = "The value, the gradients and their derivatives"
     pattern = "∂²𝓛/∂{}∂{}", r"\frac{{\partial^2\mathcal{{L}}}}{{\partial {}\,\partial {}}}"
 
     @property
@@ -473,7 +471,7 @@ class GaussNewton(Hessian):
         if not is_smooth:  # z is known by its numbers, which others may have, too
             return {}
         copy = Definition(Array("copy_of_z", self.of.name.sizes)[self.of.left.indices], self.of.left)
-        numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, "", {}, ()), sample)["z"].ravel()
+        numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, {}, ()), sample)["z"].ravel()
         inputs, z = leaves(sample, {}), []
 
         def note(op, args, result):

@@ -44,17 +44,15 @@ class Source:
         name: str,
         derived: DerivedLines,
         results: Mapping[object, tuple[Definition, Dims]],
-        contents: str,
         directions: Mapping[str, Name],
         between: Iterable[Definition],
     ):
-        """results: besides the value, by their keys, a line and its dimensions each. contents: what these are.
+        """results: besides the value, by their keys, a line and its dimensions each.
 
         directions: names of arrays in the shape of an argument, which are arguments, too. between: lines that results
         use, besides those of the derivation.
         """
-        self.results, self.contents = dict(results), contents
-        self.directions, self.between = dict(directions), list(between)
+        self.results, self.directions, self.between = dict(results), dict(directions), list(between)
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
@@ -207,14 +205,14 @@ class Source:
         parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
         parameters += ["upstream=None"] if self.takes_upstream else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
-        about = self.contents if self._more else "The value, and the gradients by argument"
+        about = "The value, and the derivatives by name"
         about += "; upstream: the gradient of the value, ones unless given" if self.takes_upstream else ""
         function = f'def value_and_gradients({", ".join(parameters)}):\n    """{about}."""\n{body}\n'
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
         modules = [f"import {m}" for m in MODULES if any(f"{m}." in code for code in used)]
         imports = [*modules, "", *imports] if modules else imports
-        head = f'"""{self.contents} of {self.name}, derived for any size."""\n'
+        head = f'"""The value and the derivatives of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"
         return head + "".join(f"\n\n{code}\n" for code in used) + "\n\n" + function
