@@ -4,17 +4,17 @@
     plain_moved   the derivative of a line, where that of each name in it is known: the chain rule
     moved         the same in the factors of the line
     with_one_hot  a linear product where its name is 1 in one place: an entry of the matrix
-    shortest      one of several forms of a formula that are equal
+    short_form    a shorter form of a formula that is equal
 
 The lines are those of the function and those of its adjoints, so that the derivative of an adjoint is a second
 derivative. All but plain_moved and with_one_hot are proposals; adjoints.py proves each of them.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from unicodedata import normalize
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol
 
 from tinytensor.symbolic.derive.factors import by_name, canonical, cost, occurrences, use
 from tinytensor.symbolic.derive.values import entry_like
@@ -170,36 +170,15 @@ def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
 # ------------------------------------------------------------------------------------------------ shorter forms
 
 
-def shortest(
-    expr: Expr, lines: Sequence[Definition], simplify: Callable[[Expr], Expr], by: Sequence[Index] = ()
+def short_form(
+    expr: Expr, lines: Iterable[Definition], simplify: Callable[[Expr], Expr], by: Sequence[Index] = ()
 ) -> Expr:
-    """The shortest of several equal forms of a formula; of equally short ones that with the fewest indices of `by`."""
-
-    def length(form: Expr) -> tuple:
-        outside = Mul(*[f for f in Mul.make_args(form) if not f.is_Add])
-        return cost(form), *(sum(i in by for i in preorder_traversal(e)) for e in (outside, form)), len(str(form))
-
-    return min(_forms(expr, lines, simplify, by), key=length)
-
-
-def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequence[Index]) -> Iterator[Expr]:
-    quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
-
-    def named(expr: Expr) -> Expr:
-        for line in quotients:  # such as exp(A_i)/Σ_j exp(A_j)
-            expr = use(expr, line, by_name)
-        return expr
-
-    def short(expr: Expr) -> Expr:
-        for _ in range(3):
-            before, expr = expr, simplify(named(expr))
-            if expr == before:
-                break
-        return expr
-
-    for start in dict.fromkeys((expr, contracted(expr))):
-        yield short(start)
-        yield short(with_first_indices(named(start), by))
+    """A shorter form of a formula, with quotients of the lines by their names; indices of `by` are avoided."""
+    expr = simplify(with_first_indices(contracted(expr), by))
+    for line in lines:
+        if _is_quotient(line.right):  # such as exp(A_i)/Σ_j exp(A_j)
+            expr = use(expr, Definition(line.left, canonical(line.right)), by_name)
+    return expr
 
 
 def _is_quotient(right: Expr) -> bool:

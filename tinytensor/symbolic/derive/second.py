@@ -32,8 +32,7 @@ from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms,
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
     Moved,
-    contracted,
-    shortest,
+    short_form,
     with_first_indices,
     with_one_hot,
     words_of,
@@ -104,7 +103,7 @@ class Second(Result):
 
     def _write_product(self) -> None:
         """Write the lines, and put in those that are shorter in the place of their names."""
-        moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify), self.taken)
+        moved = Moved(lambda expr: short_form(expr, self.derived.forward, self.simplify), self.taken)
         self.directions = {n: moved.dotted(self.arrays[n]) for n in self.wrt}
         results = self.move(moved, {self.arrays[n]: direction for n, direction in self.directions.items()})
         forms = inlined(moved.forms, list(results.values()), self.simplify)
@@ -134,7 +133,7 @@ class Second(Result):
     def _add(self, block: tuple[str, str], of: Expr, by: Expr, plain: Expr) -> None:
         """The block of the entry `of` by the entry `by`."""
         by_indices = getattr(by, "indices", ())
-        right = shortest(contracted(plain), self.derived.forward, self.simplify, by_indices)
+        right = short_form(plain, self.derived.forward, self.simplify, by_indices)
         name = "_".join([self.prefix, *block])
         while name in self.taken:
             name += "_"
