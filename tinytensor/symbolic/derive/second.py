@@ -69,6 +69,7 @@ class Second(Result):
 
     about, product_title, prefix = "", "", ""  # in words, and before the names of blocks in code
     pattern = "", ""  # of a block in text and in LaTeX
+    has_differences = True
 
     def __init__(self, derivation: Derivation, time: TimeLimit, wrt: str | Iterable[str] = (), in_blocks: bool = False):
         self.derivation, self.derived, self.in_blocks = derivation, derivation.derived, in_blocks
@@ -209,45 +210,43 @@ class Second(Result):
         return products
 
     def _differs(self, sample: Sample, along: Arrays, products: Arrays) -> str | None:
-        """What differs of products with a direction, in words; None if nothing could be compared."""
-        is_smooth = self._is_smooth(sample)
+        """What differs of products with a direction, in words; None if nothing could be compared.
+
+        Differences tell whether the engine's pass through a gradient is right itself; where an operation has none, they
+        are all there is.
+        """
         try:
-            engine = self.engine(sample, along, products, is_smooth)
-        except Exception:  # an operation whose rule has no rule: differences are all there is
-            engine = {}
-        finite = all(np.isfinite(want).all() for _, want in engine.values())
-        for got, want in engine.values():
-            same = got.shape == want.shape and differing_entry(want, got, size=sample.size) is None
-            if np.isfinite(want).all() and not same:
+            pairs = self.engine(sample, along, products)
+        except Exception:  # an operation whose rule has no rule
+            pairs = []
+        finite = [(got, want) for got, want in pairs if np.isfinite(want).all()]
+        for got, want in finite:
+            if got.shape != want.shape or differing_entry(want, got, size=sample.size) is not None:
                 return " does not match the engine's backward passes"
-        close = self._are_differences(sample, along, products) if is_smooth else None
+        close = None
+        if self.has_differences and self._is_smooth(sample):
+            close = self._are_differences(sample, along, products)
         if close is False:
             return " does not match finite differences"
-        return "" if close or (engine and finite) else None
+        return "" if close or (pairs and len(pairs) == len(finite)) else None
 
-    def engine(
-        self, sample: Sample, along: Arrays, products: Arrays, is_smooth: bool
-    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    def engine(self, sample: Sample, along: Arrays, products: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
         """Numbers of the products, each beside the same one by the engine's backward passes."""
         raise NotImplementedError
 
-    def values(self, sample: Sample, moved: Arrays) -> list[Tensor] | None:
-        """The arrays of which a product is the derivative, at a point that is moved a little; None if there are none.
-
-        Differences tell whether a backward pass through a gradient is right itself; where an operation has none, they
-        are all there is.
-        """
-        return None
+    def values(self, inputs: dict[str, object], **options) -> list[Tensor]:
+        """The arrays of which a product is the derivative in a direction."""
+        raise NotImplementedError
 
     def _are_differences(self, sample: Sample, along: Arrays, products: Arrays) -> bool | None:
         """Are the products difference quotients? None where these say nothing."""
         flat = np.concatenate([x.ravel() for x in products.values()])
 
         def line(step: float) -> np.ndarray:
-            arrays = self.values(sample, {n: step * x for n, x in along.items()})
+            arrays = self.values(leaves(sample, {n: step * x for n, x in along.items()}))
             return np.concatenate([x.detach().numpy().ravel() for x in arrays])
 
-        return agrees(line, flat, np.abs(flat).max(initial=0)) if self.values(sample, {}) is not None else None
+        return agrees(line, flat, np.abs(flat).max(initial=0))
 
     def _is_smooth(self, sample: Sample) -> bool:
         """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend.
@@ -343,16 +342,16 @@ class Jacobian(Second):
             self._add((label(self.output), name), output, by, with_one_hot(product, d(output)))
         self.shown = [*self.gradients.values()]
 
-    def engine(self, sample: Sample, along: Arrays, products: Arrays, is_smooth: bool) -> dict:
+    def engine(self, sample: Sample, along: Arrays, products: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
         """The product times an arriving gradient beside the gradient times the direction."""
         (product,) = products.values()
         left = np.ones(()) if sample.upstream is None else sample.upstream
         gradient = np.array(sum((sample.gradients[n] * x).sum() for n, x in along.items()))
-        return {"product": ((left * product).sum(), gradient)}
+        return [((left * product).sum(), gradient)]
 
-    def values(self, sample: Sample, moved: Arrays) -> list[Tensor]:
+    def values(self, inputs: dict[str, object], **options) -> list[Tensor]:
         """The function's result."""
-        return [self.derivation.fn(**leaves(sample, moved))]
+        return [self.derivation.fn(**inputs)]
 
     @property
     def title(self) -> str:
@@ -386,7 +385,7 @@ class Hessian(Second):
         """NotDerivable where the function's result is no number."""
         if isinstance(self.derived.output, Indexed):
             raise NotDerivable(
-                f"derive: {self.about} is of a function whose result is a number; reduce it, as in .sum(), or ask for "
+                f"derive: {self.about} needs a function whose result is a number; reduce it, as in .sum(), or ask for "
                 "its Jacobian by jacobian=True"
             )
 
@@ -405,18 +404,15 @@ class Hessian(Second):
         raw = list(self.derived.raw.values())
         return {x.name: Definition(x.left, expanded(x.right, raw)) for x in raw}
 
-    def engine(self, sample: Sample, along: Arrays, products: Arrays, is_smooth: bool) -> dict:
+    def engine(self, sample: Sample, along: Arrays, products: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
         """The products beside those of a backward pass through the gradients."""
         inputs = leaves(sample, {})
-        moving = [inputs[n] for n in along]
-        slopes = gradients(self.derivation.fn(**inputs), moving, create_graph=True)
-        wanted = dict(zip(along, pulled(slopes, along.values(), moving), strict=True))
-        return {n: (product, wanted[n]) for n, product in products.items()}
+        wanted = pulled(self.values(inputs, create_graph=True), along.values(), [inputs[n] for n in along])
+        return [*zip(products.values(), wanted, strict=True)]
 
-    def values(self, sample: Sample, moved: Arrays) -> list[Tensor] | None:
+    def values(self, inputs: dict[str, object], **options) -> list[Tensor]:
         """The gradients."""
-        inputs = leaves(sample, moved)
-        return gradients(self.derivation.fn(**inputs), [inputs[n] for n in self.wrt])
+        return gradients(self.derivation.fn(**inputs), [inputs[n] for n in self.wrt], **options)
 
     @property
     def results(self) -> dict[Key, Formula]:
@@ -433,6 +429,7 @@ class GaussNewton(Hessian):
     """Jᵀ H_z J v: J is the Jacobian of a line z, H_z the Hessian of the loss in z; see `gauss_newton`."""
 
     about, product_title = "the Gauss-Newton product", "the Gauss-Newton product"
+    has_differences = False  # no difference of gradients is this product
 
     def __init__(self, derivation: Derivation, time: TimeLimit, wrt: str | Iterable[str], of: str):
         lines = {label(x.name): x for x in derivation.derived.forward}
@@ -465,10 +462,13 @@ class GaussNewton(Hessian):
                 into[dotted_line.name] = dotted_line
         return {n: dots[d(self.arrays[n])] for n in self.wrt}
 
-    def engine(self, sample: Sample, along: Arrays, products: Arrays, is_smooth: bool) -> dict:
-        """The products beside those with the three matrices: J v by two backward passes, H_z by two, and Jᵀ by one."""
-        if not is_smooth:  # z is known by its numbers, which others may have, too
-            return {}
+    def engine(self, sample: Sample, along: Arrays, products: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The products beside those with the three matrices: J v by two backward passes, H_z by two, and Jᵀ by one.
+
+        The tensor z is known by its numbers, where these are no special ones.
+        """
+        if not self._is_smooth(sample):
+            return []
         copy = Definition(Array("copy_of_z", self.of.name.sizes)[self.of.left.indices], self.of.left)
         numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, {}, ()), sample)["z"].ravel()
         inputs, z = leaves(sample, {}), []
@@ -486,11 +486,7 @@ class GaussNewton(Hessian):
         slopes = list(grad(z, moving, arriving, create_graph=True, materialize_grads=True))
         forward = pulled(slopes, along.values(), arriving)
         middle = pulled(gradients(result, z, create_graph=True), forward, z)
-        wanted = dict(zip(along, pulled(z, middle, moving), strict=True))
-        return {n: (product, wanted[n]) for n, product in products.items()}
-
-    def values(self, sample: Sample, moved: Arrays) -> None:
-        """No difference of gradients is this product."""
+        return [*zip(products.values(), pulled(z, middle, moving), strict=True)]
 
     @property
     def title(self) -> str:
