@@ -27,6 +27,7 @@ from tinytensor.symbolic.derive.by_hand import (
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
+from tinytensor.symbolic.derive.forward_mode import with_first_indices
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Comparison
@@ -338,11 +339,12 @@ def _find_term(result: Result, name: Key, hand: Callable) -> str:
 
 
 def _term(derivation: Result, name: Key, by_hand: HandGradient) -> str:
-    """What differs, in the names of the function."""
+    """What differs, in the names of the function; of a block in the first of two indices that a delta makes equal."""
+    by = getattr(getattr(derivation.gradients[name], "by", None), "indices", ())
 
     def shown(expr: Expr, lines: list[Definition]) -> Expr:
         expr = normal_of_matrices(without_detach(expanded(expr, lines)))
-        return as_shown(derivation.in_first_indices(expr, name), derivation.derived.recurrences)
+        return as_shown(with_first_indices(expr, by) if by else expr, derivation.derived.recurrences)
 
     _, entry = derivation.entry(name)
     pairs = [(shown(entry, lines), shown(by_hand.entry, lines)) for lines in ([], derivation.derived.forward)]

@@ -40,7 +40,7 @@ class Derivation(Result):
         time: TimeLimit,
     ):
         self.name, self.derived, self.fn, self.arguments = name, derived, fn, arguments
-        self.where, self.time = tuple(where), time
+        self.where, self.time, self.written = tuple(where), time, as_arguments(arguments, {})
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
         shown = derived.adjoints
         for r in derived.recurrences:
@@ -61,12 +61,12 @@ class Derivation(Result):
     @property
     def symbols(self) -> list[Size]:
         """The sizes that are symbols."""
-        return symbols_of(as_arguments(self.arguments, {}))
+        return symbols_of(self.written)
 
     def points(self) -> list[Sample]:
         """The function at small sizes, and at values with zeros and ties."""
         compared = compared_numbers(self.derived.forward)
-        return samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers(), compared)
+        return samples(self.fn, self.written, self.symbols, *self._numbers(), compared)
 
     def _numbers(self) -> tuple[list[float], list[int]]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp; and sizes beyond others.
@@ -119,9 +119,8 @@ class Derivation(Result):
     def entries_apart(self) -> list[str]:
         """Which entries the indices of arguments are whose sizes were taken apart: x_ij is entry 2 i + j - 2 of x."""
         trace, result = self.derived.trace, []
-        written = as_arguments(self.arguments, {})
         for name, a in trace.tensors.items():
-            if a.dims == written[name].dims:
+            if a.dims == self.written[name].dims:
                 continue
             entry, entries = trace.entry_of(name), []
             indices = list(entry.indices)

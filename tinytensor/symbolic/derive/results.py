@@ -53,11 +53,6 @@ class Formula(Typeset):
         self.recurrences: Sequence[Recurrence] = () if derived is None else derived.recurrences
 
     @property
-    def indices(self) -> tuple:
-        """The indices on the left."""
-        return getattr(self.left, "indices", ())
-
-    @property
     def shown(self) -> tuple[Expr, Expr]:
         """Both sides as they are printed."""
         sizes = {} if self.derived is None else self.derived.trace.unnamed_sizes
@@ -98,7 +93,9 @@ class Block(Formula):
     @property
     def is_matrix(self) -> bool:
         """Is it the block of two vectors?"""
-        return len(self.indices) == 2 and all(len(getattr(e, "indices", ())) < 2 for e in (self.of, self.by))
+        return len(getattr(self.left, "indices", ())) == 2 and all(
+            len(getattr(e, "indices", ())) < 2 for e in (self.of, self.by)
+        )
 
     @property
     def left_in_matrices(self) -> tuple[str, str]:
@@ -380,10 +377,6 @@ class Result(Typeset):
     def label(self, key: Key) -> str:
         """A derivative in words: ∂𝓛/∂w."""
         return f"∂𝓛/∂{key}"
-
-    def in_first_indices(self, expr: Expr, key: Key) -> Expr:
-        """A formula for a block with the first of two indices that a delta makes equal."""
-        return expr
 
     # ------------------------------------------------------------------------------------------------ in print
 

@@ -33,7 +33,6 @@ from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
     Moved,
     short_form,
-    with_first_indices,
     with_one_hot,
     words_of,
 )
@@ -266,10 +265,6 @@ class Second(Result):
     def label(self, block: Key) -> str:
         """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
         return self.pattern[0].format(*block)
-
-    def in_first_indices(self, expr: Expr, block: Key) -> Expr:
-        """A formula for a block with the first of two indices that a delta makes equal."""
-        return with_first_indices(expr, getattr(self.gradients[block].by, "indices", ()))
 
     # ------------------------------------------------------------------------------------------------ in print
 

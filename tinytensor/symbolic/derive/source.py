@@ -307,9 +307,14 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     """
     call = f"evaluate of {source.name}"
     free = {source.identifier(s): s for s in source.free}
-    _check_names(source, inputs, free, call)
     shapes = {n: a.shape for n, a in source.arguments.items()}
     shapes |= {source.identifier(x): shapes[n] for n, x in source.directions.items()}
+    expected = f"expected {', '.join(shapes)} as arrays"
+    expected += f", and the sizes {', '.join(free)}, which no shape gives" if free else ""
+    if missing := [n for n in (*shapes, *free) if n not in inputs]:
+        raise TypeError(f"{call}: {', '.join(missing)} missing; {expected}")
+    if unknown := inputs.keys() - {*shapes, *free, *(["upstream"] if source.takes_upstream else [])}:
+        raise TypeError(f"{call}: {min(unknown)} is none of its arguments; {expected}")
     if inputs.get("upstream") is not None:
         shapes["upstream"] = source.trace.result.shape
     below = {n: a.below for n, a in source.arguments.items() if a.below is not None}
@@ -335,19 +340,6 @@ def evaluate_at(source: Source, sample: Sample, **more: np.ndarray) -> dict[str,
             return evaluate(source, inputs | more | sizes)
     except (ValueError, TypeError, IndexError, ZeroDivisionError):
         return None
-
-
-def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str, Size], call: str) -> None:
-    """Are the arguments and the sizes those of the program? free: the sizes that are arguments."""
-    wanted = [*source.arguments, *map(source.identifier, source.directions.values())]
-    known = {*wanted, *free, *(["upstream"] if source.takes_upstream else [])}
-    if missing := [n for n in (*wanted, *free) if n not in inputs]:
-        raise TypeError(
-            f"{call}: {', '.join(missing)} missing; expected {', '.join(wanted)} as arrays"
-            + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
-        )
-    if unknown := [n for n in inputs if n not in known]:
-        raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
 
 
 def _check_array(array: np.ndarray, shape: tuple, below: Expr | None, sizes: dict[Size, int], what: str) -> None:
