@@ -190,7 +190,7 @@ class Result(Typeset):
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
     directions: Mapping[str, Name] = {}  # of a product: the name of the direction for each argument
-    between: Sequence[Definition] = ()  # lines that `gradients` use, besides those of the derivation
+    more: Sequence[Definition] = ()  # the lines besides those of the derivation
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -338,8 +338,8 @@ class Result(Typeset):
 
     @cached_property
     def _program(self) -> Source:
-        lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
-        return Source(self.name, self.derived, lines, self.directions, self.between)
+        results = {key: (name_of(line.left), self.dims(key)) for key, line in self.results.items()}
+        return Source(self.name, self.derived, results, self.directions, self.more)
 
     @property
     def results(self) -> Mapping[Key, Formula]:

@@ -93,6 +93,7 @@ class Second(Result):
         self.taken = set().union(*map(words_of, names))  # no other name is one of these
         self.simplify = simplifier_of(self.derived)
         self.theorems: list[Theorem] = []
+        self.more: list[Definition] = []
         self.gradients: dict[Key, Formula] = {}
         self.shown: list[Formula] = []  # the lines that are printed below the gradients
         (self._write_blocks if in_blocks else self._write_product)()
@@ -112,7 +113,7 @@ class Second(Result):
         self.shown = [Formula(line, self.names, self.derived) for line in lines.values()]
         named = {n if n in self.arrays else "product": name for n, name in results.items()}
         self.gradients = {n: Formula(lines[name], self.names, self.derived) for n, name in named.items()}
-        self.between = [line for name, line in lines.items() if name not in results.values()]
+        self.more = [*lines.values()]
 
     def _write_blocks(self) -> None:
         """The product with a direction of each argument, and what it is for a direction that is 1 in one place."""
@@ -142,6 +143,7 @@ class Second(Result):
         left = Array(name, [i.size for i in indices])[indices] if indices else Symbol(name, real=True)
         raw, form = ({name_of(left): Definition(left, side)} for side in (plain, right))
         (line,) = self._proved(raw, form, raw).values()
+        self.more.append(line)
         self.gradients[block] = Block(line, of, by, self.pattern, self.names, self.derived)
 
     # ------------------------------------------------------------------------------------------------ the proof
@@ -464,8 +466,7 @@ class GaussNewton(Hessian):
         """
         if not self._is_smooth(sample):
             return []
-        copy = Definition(Array("copy_of_z", self.of.name.sizes)[self.of.left.indices], self.of.left)
-        numbers = evaluate_at(Source("z", self.derived, {"z": (copy, ())}, {}, ()), sample)["z"].ravel()
+        numbers = evaluate_at(Source("z", self.derived, {"z": (self.of.name, ())}, {}, ()), sample)["z"].ravel()
         inputs, z = leaves(sample, {}), []
 
         def note(op, args, result):

@@ -7,7 +7,7 @@ it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly thi
 import itertools
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -43,16 +43,16 @@ class Source:
         self,
         name: str,
         derived: DerivedLines,
-        results: Mapping[object, tuple[Definition, Dims]],
+        results: Mapping[object, tuple[Name, Dims]],
         directions: Mapping[str, Name],
-        between: Iterable[Definition],
+        more: Sequence[Definition],
     ):
-        """results: besides the value, by their keys, a line and its dimensions each.
+        """results: besides the value, by their keys, the name of a line and its dimensions each.
 
-        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines that results
-        use, besides those of the derivation.
+        directions: names of arrays in the shape of an argument, which are arguments, too. more: lines besides those of
+        the derivation.
         """
-        self.results, self.directions, self.between = dict(results), dict(directions), list(between)
+        self.results, self.directions, self.more = results, directions, more
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
@@ -76,7 +76,7 @@ class Source:
     @property
     def takes_upstream(self) -> bool:
         """Is the gradient of the value an argument?"""
-        return isinstance(self.output, Array) and not self._more
+        return isinstance(self.output, Array) and not self.more
 
     def _with_matrices(self, lines: list[CodeLine]) -> list[CodeLine]:
         """The lines, each after those of the matrices in it that have none yet."""
@@ -131,12 +131,12 @@ class Source:
         for r in self.derived.recurrences:
             forward += r.lines_of_states()
             adjoints = r.lines_of_adjoints(adjoints)
-        every = (*forward, *adjoints.values(), *self._more)
+        every = (*forward, *adjoints.values(), *self.more)
         lines = [*self._marks(), *(CodeLine(x.left, x.right, getattr(x.left, "indices", ())) for x in every)]
         for r in self.derived.recurrences:
             lines = [x._replace(right=r.in_code(x.right)) for x in lines]
         needed: set[Name] = set()
-        waiting = [self.output, *(x.name for x in (*self.between, *(line for line, _ in self.results.values())))]
+        waiting = [self.output, *(name for name, _ in self.results.values())]
         while waiting:
             if (name := waiting.pop()) not in needed:
                 needed.add(name)
@@ -145,12 +145,6 @@ class Source:
         names = {x.name for x in adjoints.values()}
         n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
         return self._with_matrices(lines[:n]), self._with_matrices(lines[n:])
-
-    @property
-    def _more(self) -> list[Definition]:
-        """The lines besides those of the derivation."""
-        lines = (*self.between, *(line for line, _ in self.results.values()))
-        return [x for x in dict.fromkeys(lines) if x.name not in self.derived.adjoints]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -281,8 +275,8 @@ class Source:
 
     def _results(self) -> list[str]:
         results = [("value", self._original_shape(self.identifier(self.output), self.trace.result.dims))]
-        for key, (line_, dims) in self.results.items():
-            results.append((key, self._original_shape(self.identifier(line_.name), dims)))
+        for key, (name, dims) in self.results.items():
+            results.append((key, self._original_shape(self.identifier(name), dims)))
         pairs = [(repr(key).replace("'", '"'), code) for key, code in results]
         inside = ", ".join(f"{key}: {code}" for key, code in pairs)
         if len(inside) < 100:
