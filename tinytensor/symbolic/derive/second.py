@@ -259,10 +259,16 @@ class Second(Result):
 
     # ------------------------------------------------------------------------------------------------ for `check`
 
-    def mismatch(self, sample: Sample, block: Key, by_hand: np.ndarray) -> str:
-        """The first entry in which a block by hand differs from the derived one at a point, in words."""
+    def mismatch(self, sample: Sample, block: Key, by_hand: np.ndarray) -> str | None:
+        """The first entry in which a block by hand differs from the derived one at a point, in words.
+
+        None if the derived one has no numbers there, or others than the engine.
+        """
         values = evaluate_at(self._program, sample)
-        return mismatch(by_hand * np.nan if values is None else values[block], by_hand, sample.size)
+        if values is None or not np.isfinite(values[block]).all():
+            return None
+        differs = mismatch(values[block], by_hand, sample.size)
+        return None if differs and self.differs_at(sample)[0] != "" else differs
 
     def label(self, block: Key) -> str:
         """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
