@@ -174,7 +174,7 @@ class Derivation(Result):
             lines=self.derived.forward,
             gradients={of[n]: line for n, line in self.derived.adjoints.items() if n in of},
             output=self.derived.output,
-            printed=lambda line: str(Formula(line, self.names)),
+            printed=lambda line: str(Formula(line, self.names, self.derived)),
             names=self.names,
             conditions=[*map(str, self.size_conditions), *self.value_conditions],
         )

@@ -9,7 +9,7 @@ from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
-from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.recurrences import as_shown, first_values
 from tinytensor.symbolic.derive.samples import Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, stage, stopped
@@ -46,17 +46,16 @@ class Formula(Typeset):
     names: in the order of a product's factors. derived: the lines that say what the names stand for.
     """
 
-    def __init__(self, line: Definition, names: Sequence[Name] = (), derived: DerivedLines | None = None):
+    def __init__(self, line: Definition, names: Sequence[Name], derived: DerivedLines):
         self.left: Expr = line.left
         self.right: Expr = line.right
-        self.names, self.derived = tuple(names), derived
-        self.recurrences: Sequence[Recurrence] = () if derived is None else derived.recurrences
+        self.names, self.derived, self.recurrences = tuple(names), derived, derived.recurrences
 
     @property
     def shown(self) -> tuple[Expr, Expr]:
         """Both sides as they are printed."""
-        sizes = {} if self.derived is None else self.derived.trace.unnamed_sizes
-        return as_shown(self.left, self.recurrences), as_shown(self.right.xreplace(sizes), self.recurrences)
+        right = self.right.xreplace(self.derived.trace.unnamed_sizes)
+        return as_shown(self.left, self.recurrences), as_shown(right, self.recurrences)
 
     def written(self, typeset: bool) -> str:
         """The formula as text or as LaTeX; behind that of a state its first value."""
@@ -93,9 +92,7 @@ class Block(Formula):
     @property
     def is_matrix(self) -> bool:
         """Is it the block of two vectors?"""
-        return len(getattr(self.left, "indices", ())) == 2 and all(
-            len(getattr(e, "indices", ())) < 2 for e in (self.of, self.by)
-        )
+        return all(len(getattr(e, "indices", ())) == 1 for e in (self.of, self.by))
 
     @property
     def left_in_matrices(self) -> tuple[str, str]:
