@@ -32,7 +32,7 @@ from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian, Jacobian
-from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, is_up, limited, stage, stopped
+from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, limited, stage, stopped
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -162,8 +162,8 @@ def check(
             stage(f"the {what} was compared in numbers")
             try:
                 verdicts[name] = _checked(result_of(), key, hand, time)
-            except TooLong:  # before there are formulas of the blocks
-                verdicts[name] = Checked(key, what, None, "undecided", time.out_of_time(stopped()))
+            except TooLong as error:  # before there are formulas of the blocks
+                verdicts[name] = Checked(key, what, None, "undecided", str(error))
             stage("", 100 / len(tasks))
     return Check(derivation, verdicts)
 
@@ -287,7 +287,7 @@ def _checked(result: Result, name: Key, hand: Callable, time: TimeLimit) -> Chec
     if compared.example:
         return decided("refuted", "", compared.example, find_term=partial(_find_term, result, name, hand))
     try:
-        if not (result.stopped or is_up()):
+        if not (result.stopped or compared.stopped):
             stage(f"the gradient of {name} was proved")
             return _proved(result, name, hand, compared, decided)
     except TooLong:
@@ -295,7 +295,8 @@ def _checked(result: Result, name: Key, hand: Callable, time: TimeLimit) -> Chec
     except NotDerivable as error:
         return decided("refuted" if isinstance(error, WrongShape) else "undecided", str(error))
     numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
-    return decided("undecided", time.out_of_time(result.stopped or stopped(), numbers))
+    why = result.time.out_of_time(result.stopped, numbers) if result.stopped else time.out_of_time(stopped(), numbers)
+    return decided("undecided", why)
 
 
 def _proved(result: Result, name: Key, hand: Callable, compared: Comparison, decided: Callable) -> Checked:

@@ -1,7 +1,7 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
@@ -10,9 +10,9 @@ from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import as_shown, first_values
-from tinytensor.symbolic.derive.samples import Sample, compare, refused_sizes
+from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
-from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, stage, stopped
+from tinytensor.symbolic.derive.time_limit import TimeLimit, limited, stage
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
@@ -153,21 +153,6 @@ class MatrixFormula(Typeset):
         return f"{self.left_tex} = {self.right.tex}"
 
 
-@dataclass
-class Numbers:
-    """What numbers say of a result: the points, and what a comparison with the function finds there.
-
-    differs: where the formulas and the function differ by more than rounding. needed: the conditions on values that
-    exclude it else. stopped: where the comparison was ended. agreed: the number of points without a difference.
-    """
-
-    samples: list[Sample]
-    differs: str = ""
-    needed: set[str] = field(default_factory=set)
-    stopped: str = ""
-    agreed: int = 0
-
-
 class Result(Typeset):
     """Derivatives of a function for any size, as lines of a program, with their proof.
 
@@ -213,7 +198,7 @@ class Result(Typeset):
     @property
     def differs(self) -> str:
         """Where the formulas and the function itself differ by more than rounding, or it fails; empty if nowhere."""
-        return self._compared.differs or (f"the function fails at {sizes}" if (sizes := self.refused) else "")
+        return self._compared.example or (f"the function fails at {sizes}" if (sizes := self.refused) else "")
 
     @property
     def verdict(self) -> str:
@@ -221,7 +206,7 @@ class Result(Typeset):
         if self.differs:
             return f"NOT proved: {self.differs}"
         if self.stopped:
-            agreed = self._compared.agreed
+            agreed = len(self._compared.agreed)
             numbers = f"in numbers, these formulas agree with backward() at the {agreed} points that were compared"
             return f"NOT proved: {self.time.out_of_time(self.stopped, numbers if agreed else '')}"
         return verdict(self.theorem, self.restrictions)
@@ -277,19 +262,19 @@ class Result(Typeset):
         return self._compared.samples
 
     @cached_property
-    def _compared(self) -> Numbers:
+    def _compared(self) -> Comparison:
+        """The formulas beside the function; where the first derivatives differ from it, no others are compared."""
         first = self.derivation
         if first is not self and (first.differs or first.stopped):
             return first._compared
         with limited(self.time):
             stage("numbers were compared", 80)
             samples = self.points()
-            if not self.gradients:
-                return Numbers(samples, stopped=self.derived.stopped)
-            compared = compare(filter(self.inside, samples), self._difference)
-            differs = compared.example or ("" if compared.tried() or is_up() else self._never(samples))
-            late = stopped() if is_up() else ""
-            return Numbers(samples, differs, compared.needed, late, len(compared.agreed))
+            compared = compare(filter(self.inside, samples) if self.gradients else (), self._difference)
+            if self.gradients and not (compared.example or compared.stopped or compared.tried()):
+                compared.example = self._never(samples)
+            compared.samples = samples
+            return compared
 
     def points(self) -> list[Sample]:
         """Runs of the function; the first few of them if the time is up."""

@@ -80,7 +80,7 @@ class Second(Result):
                 "as a number instead of a size"
             )
         if self.derived.stopped:  # there are no gradients
-            raise TooLong(f"derive: {self.name}: {time.out_of_time(self.derived.stopped)}")
+            raise TooLong(f"derive: {self.name}: {derivation.time.out_of_time(self.derived.stopped)}")
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if unknown := [n for n in names if n not in derivation.gradients]:
             raise ValueError(
