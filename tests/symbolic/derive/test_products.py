@@ -19,7 +19,7 @@ from tests.symbolic.derive.second_functions import (
 )
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, NotDerivable, TooLong, check, derive, gauss_newton, hvp, jvp
-from tinytensor.symbolic.derive.second import Products
+from tinytensor.symbolic.derive.second import Second
 
 
 def relu_mlp(X, W, V, t):
@@ -60,7 +60,7 @@ LINES = {  # the product, its function, its arguments, those that move, and the 
 
 
 @cache
-def product(name: str) -> Products:
+def product(name: str) -> Second:
     of_product, fn, arguments, wrt, of = LINES[name]
     return of_product(fn, *[of] * bool(of), wrt=wrt, **arguments)
 
@@ -93,8 +93,8 @@ def after_an_angle(x, w):
 
 
 @pytest.mark.parametrize("fn", [twice, after_an_angle])
-def test_gauss_newton_meets_each_call_that_makes_the_line(fn):
-    """The second one is made once more in the code; several operations are read as one before the other."""
+def test_gauss_newton_meets_the_call_that_makes_the_line(fn):
+    """It is made once more later in the code, or inside of operations that are read as one."""
     p = gauss_newton(fn, "z", x=N, w=N)
     assert p.proved, p.verdict
 
@@ -120,7 +120,7 @@ def test_there_are_no_second_derivatives_of_a_derivation_that_was_stopped():
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(NotDerivable, match="is no number; reduce it"):
+    with pytest.raises(NotDerivable, match="whose result is a number; reduce it"):
         hvp(lambda x: x.softmax(-1), x=N)
     with pytest.raises(ValueError, match="of='B' is no array of the function; expected one of A"):
         gauss_newton(logistic, "B", wrt="w", **REGRESSION)

@@ -10,7 +10,7 @@ from tests.symbolic.derive.derived_functions import FORMS
 from tests.symbolic.derive.second_functions import LAYERS, believe, mlp, plant_factor
 from tests.symbolic.programs import call
 from tinytensor.symbolic import Index, derive, gauss_newton, hvp, jvp
-from tinytensor.symbolic.derive import adjoints, second, shorter
+from tinytensor.symbolic.derive import adjoints, forward_mode, shorter
 from tinytensor.symbolic.index_calculus.adjoints import Definition
 from tinytensor.symbolic.index_calculus.functions import absolute, sigmoid
 
@@ -50,8 +50,8 @@ def negated_adjoints(patch):
 
 
 def negated_deltas(patch):
-    contracted = second.contracted
-    patch.setattr(second, "contracted", lambda expr: -contracted(expr))
+    contracted = forward_mode.contracted
+    patch.setattr(forward_mode, "contracted", lambda expr: -contracted(expr))
 
 
 SIMPLE = ["3-norm", "Huber", "binary cross-entropy", "squared hinge"]

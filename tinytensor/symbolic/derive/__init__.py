@@ -19,8 +19,7 @@ modules.py     a Module as a function of its parameters
 results.py     lines with their verdict, their comparison in numbers, and how they are shown
 derivation.py  the gradients, which are such a result
 forward_mode.py  derivatives forward through lines, as lines
-second.py      Hessians, Jacobians and their products with a direction
-second_samples.py  the same in numbers: double backward and finite differences
+second.py      Hessians, Jacobians and their products with a direction, and these in numbers
 orders.py      `derive`, `jvp`, `hvp`, `gauss_newton`: which derivatives are meant
 code_lines.py  the lines of a program in NumPy, and its loops
 source.py      a derivation as a program in NumPy, and its run

@@ -1,6 +1,6 @@
 """check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
 
-The gradient by hand is a function of tensors, or a formula. First its numbers are compared with backward() at small
+The gradient by hand is a function of tensors. First its numbers are compared with backward() at small
 sizes and edge values (samples.py): the first sizes at which they differ refute it. If they agree, it is read as
 index formulas in the names of the function (by_hand.py), and the normal forms of the two gradients are compared. Where
 they differ, the terms that only one of the two has are named.
@@ -8,8 +8,8 @@ they differ, the terms that only one of the two has are named.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 
 from sympy import Add, Expr, Indexed, Mul
 
@@ -19,28 +19,20 @@ from tinytensor.ops.shape import stack
 from tinytensor.symbolic.derive.by_hand import (
     UPSTREAM,
     HandGradient,
+    WrongShape,
     compare_at_samples,
-    formula_by_hand,
     function_by_hand,
     read_by_hand,
 )
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
+from tinytensor.symbolic.derive.forward_mode import with_first_indices
 from tinytensor.symbolic.derive.recurrences import as_shown
-from tinytensor.symbolic.derive.results import Formula, Result
+from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Comparison
-from tinytensor.symbolic.derive.second import Hessian, Jacobian, Key
-from tinytensor.symbolic.derive.time_limit import (
-    SECONDS,
-    TimeLimit,
-    is_up,
-    limited,
-    out_of_time,
-    rest_of,
-    stage,
-    stopped,
-)
+from tinytensor.symbolic.derive.second import Hessian, Jacobian
+from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, limited, stage, stopped
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -60,30 +52,30 @@ TERM = 5.0  # seconds in which a term that differs is looked for
 class Checked:
     """The verdict on the gradient of one argument.
 
-    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function, or `why` nothing is
-    decided. example: the smallest sizes, and an entry, where the numbers differ. statement: what is proved, with its
-    conditions on sizes and values. conditions: those on values, and those on sizes. restricted: is one of them neither
-    in `where` nor demanded by the function?
+    label: what is checked: ∂𝓛/∂w, or a block of second derivatives. verdict: "proved", "refuted" or "undecided". term:
+    what differs, in the names of the function, or `why` nothing is decided. example: the smallest sizes, and an entry,
+    where the numbers differ. statement: what is proved, with its conditions on sizes and values. conditions: those on
+    values, and those on sizes. restricted: is one of them neither in `where` nor demanded by the function?
 
     It is true if the gradient is proved and not restricted. The conditions on values do not make it false: they are of
     a short list, denominators, arguments of roots and logarithms, and numbers that are compared.
     """
 
-    argument: str
+    argument: Key
+    label: str
+    expected: Formula | None
     verdict: str
-    expected: Formula | None = None
     why: str = ""
     example: str = ""
     statement: str = ""
     conditions: tuple[str, ...] = ()
     restricted: bool = False
-    find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-    label: str = ""  # what is checked: ∂𝓛/∂w, or a block of second derivatives
+    find_term: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @cached_property
     def term(self) -> str:
         """What differs; it is looked for when it is read, which takes longer than the numbers that refute."""
-        return self.why or (self.find_term() if self.find_term is not None else "")
+        return self.why or self.find_term()
 
     def __bool__(self) -> bool:
         """Is it proved, for all sizes that the function takes or `where` names, and all values but the named ones?"""
@@ -142,9 +134,8 @@ def check(
 
     fn: a function, or the result of `derive` for it, which is then used for several checks. by_hand: for each argument
     of fn its gradient: a function of tensors that takes fn's arguments by their names (and `g`, the gradient of fn's
-    result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
-    formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
-    are those of `derive`.
+    result, where that is no number), or the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used).
+    Without it fn is an autograd.Function, and its own backward is checked. where and arguments are those of `derive`.
 
     hessian: second derivatives of a number by hand, as by_hand has gradients: {("w", "b"): ...} for ∂²𝓛/∂w∂b, whose
     shape is that of w followed by that of b; {"w": ...} for ∂²𝓛/∂w∂w. jacobian: derivatives of a result that is no
@@ -162,27 +153,24 @@ def check(
     wanted = [group for group in (by_hand, hessian, jacobian) if group is not None]
     if not wanted or not all(isinstance(group, dict) and group for group in wanted):
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
-    start = TimeLimit("check", "", limit, False)
-    derivation = first_derivatives("check", fn, where, limit, progress, arguments)
-    tasks = _tasks(derivation, by_hand or {}, hessian or {}, jacobian or {})
-    verdicts: dict[str, Checked] = {}
-    with limited(TimeLimit("check", derivation.name, rest_of(limit, start.used), progress)):
+    derivation, time = first_derivatives("check", fn, where, limit, progress, arguments)
+    tasks = _tasks(derivation, time, by_hand or {}, hessian or {}, jacobian or {})
+    verdicts: dict[Key, Checked] = {}
+    with limited(time):
         for name, (result_of, key, hand) in tasks.items():
             what = f"gradient of {key}" if isinstance(key, str) else f"block of {', '.join(key)}"
             stage(f"the {what} was compared in numbers")
             try:
-                result = result_of()
-                verdicts[name] = replace(_checked(result, key, hand), label=result.label(key))
-            except TooLong:  # before there are formulas of the blocks
-                why = out_of_time(derivation.limit, stopped(), "")
-                verdicts[name] = Checked(name, "undecided", None, why, label=what)
+                verdicts[name] = _checked(result_of(), key, hand, time)
+            except TooLong as error:  # before there are formulas of the blocks
+                verdicts[name] = Checked(key, what, None, "undecided", str(error))
             stage("", 100 / len(tasks))
     return Check(derivation, verdicts)
 
 
 def _tasks(
-    derivation: Derivation, by_hand: dict, hessian: dict, jacobian: dict
-) -> dict[Key, tuple[Callable[[], Result], Key, Formula | Callable]]:
+    derivation: Derivation, time: TimeLimit, by_hand: dict, hessian: dict, jacobian: dict
+) -> dict[Key, tuple[Callable[[], Result], Key, Callable]]:
     """By the names of the user: the result in which a derivative by hand is looked up, by which key, and itself."""
     if by_hand.keys() & (hessian.keys() | jacobian.keys()):
         raise ValueError("check: a name is in two of by_hand, hessian and jacobian; check them one after the other")
@@ -196,12 +184,12 @@ def _tasks(
             "a block of a Hessian is by two of them"
         )
     output = label(name_of(derivation.derived.output))
-    second = cache(lambda: Hessian(derivation, dict.fromkeys(itertools.chain(*blocks.values()))))
-    first = cache(lambda: Jacobian(derivation, jacobian))
+    second = cache(lambda: Hessian(derivation, time, dict.fromkeys(itertools.chain(*blocks.values())), True))
+    first = cache(lambda: Jacobian(derivation, time, jacobian, True))
     tasks = {name: (lambda: derivation, name, hand) for name, hand in by_hand.items()}
     tasks |= {name: (second, blocks[name], hand) for name, hand in hessian.items()}
     tasks |= {name: (first, (output, name), hand) for name, hand in jacobian.items()}
-    return {n: (of, key, h if isinstance(h, Formula) else function_by_hand(h)) for n, (of, key, h) in tasks.items()}
+    return {name: (of, key, function_by_hand(hand)) for name, (of, key, hand) in tasks.items()}
 
 
 def _declared_by_user(function: type, name: str) -> bool:
@@ -214,18 +202,7 @@ class _CheckedContext(Context):
     """The context of a Function that is checked: if its code asks which inputs need a gradient, all of them do."""
 
     __slots__ = ("ask",)
-
-    def __init__(self, ask: Callable[[], tuple[bool, ...]]):
-        super().__init__(())
-        self.ask = ask
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        return self.ask()
-
-    @needs_input_grad.setter
-    def needs_input_grad(self, needs: tuple[bool, ...]) -> None:
-        """Nothing is kept: each way to the answer is a question."""
+    needs_input_grad = property(lambda ctx: ctx.ask(), lambda ctx, needs: None)
 
 
 def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, Callable]]:
@@ -262,7 +239,8 @@ def _run_forward(function: type, values: list) -> tuple[_CheckedContext, object]
             reading.values.setdefault("needs")
         return tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values)
 
-    ctx = _CheckedContext(ask)
+    ctx = _CheckedContext(())
+    ctx.ask = ask
     if reading is not None:
         reading.off_tape = True
     try:
@@ -303,94 +281,76 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     return gradients
 
 
-def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
-    expected = derivation.gradients.get(name)
-    if isinstance(hand, Formula):
-        if expected is None:
-            return Checked(name, "undecided", None, derivation.verdict)
-        return _prove(derivation, name, formula_by_hand(derivation, name, hand), Comparison())
-
-    def term() -> str:
-        read = read_by_hand(derivation, name, hand)
-        return read.shape if read.entry is None else _term(derivation, name, read)
-
-    compared = compare_at_samples(derivation, name, hand)
+def _checked(result: Result, name: Key, hand: Callable, time: TimeLimit) -> Checked:
+    decided = partial(Checked, name, result.label(name), result.gradients.get(name))
+    compared = compare_at_samples(result, name, hand)
     if compared.example:
-        find = _in_time(derivation, term) if expected is not None else None
-        return Checked(name, "refuted", expected, "", compared.example, find_term=find)
-    if derivation.stopped or is_up():
-        return _out_of_time(derivation, name, compared)
+        return decided("refuted", "", compared.example, find_term=partial(_find_term, result, name, hand))
     try:
-        stage(f"the gradient of {name} was proved")
-        return _prove(derivation, name, read_by_hand(derivation, name, hand), compared)
+        if not (result.stopped or compared.stopped):
+            stage(f"the gradient of {name} was proved")
+            return _proved(result, name, hand, compared, decided)
     except TooLong:
-        return _out_of_time(derivation, name, compared)
-
-
-def _out_of_time(derivation: Result, name: Key, compared: Comparison) -> Checked:
-    """The verdict of a gradient that no number refutes, and for whose proof there was no time."""
+        pass
+    except NotDerivable as error:
+        return decided("refuted" if isinstance(error, WrongShape) else "undecided", str(error))
     numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
-    why = out_of_time(derivation.limit, derivation.stopped or stopped(), numbers)
-    return Checked(name, "undecided", derivation.gradients.get(name), why)
+    why = result.time.out_of_time(result.stopped, numbers) if result.stopped else time.out_of_time(stopped(), numbers)
+    return decided("undecided", why)
 
 
-def _in_time(derivation: Result, find: Callable[[], str]) -> Callable[[], str]:
-    """The same search for a term, which is ended after a few seconds; then it finds none."""
-
-    def search() -> str:
-        try:
-            with limited(TimeLimit("check", derivation.name, TERM, False)):
-                return find()
-        except TooLong:
-            return ""
-
-    return search
-
-
-def _prove(derivation: Result, name: Key, by_hand: HandGradient, compared: Comparison) -> Checked:
-    """Compare normal forms, where no number refutes the gradient by hand."""
-    expected, derived = derivation.gradients[name], derivation.derived
-    if by_hand.entry is None:
-        return Checked(name, "refuted" if by_hand.shape else "undecided", expected, by_hand.shape or by_hand.why)
-    if derivation.theorem is None:
-        return Checked(name, "undecided", expected, derivation.verdict)
-    _, entry = derivation.entry(name)
+def _proved(result: Result, name: Key, hand: Callable, compared: Comparison, decided: Callable) -> Checked:
+    """Compare normal forms, where no number refutes the gradient by hand; NotDerivable says why nothing is decided."""
+    by_hand, derived = read_by_hand(result, name, hand), result.derived
+    if result.theorem is None:
+        raise NotDerivable(result.verdict)
+    _, entry = result.entry(name)
     try:
         theorem = vanishes((expanded(entry - by_hand.entry, lines) for lines in ([], derived.forward)), derived.facts)
     except TypeError as error:  # indices of two ranges meet
-        return Checked(name, "undecided", expected, str(error))
+        raise NotDerivable(str(error)) from None
     if theorem is None:
-        find = _in_time(derivation, lambda: _term(derivation, name, by_hand))
-        return Checked(name, "undecided", expected, find_term=find)
+        return decided("undecided", find_term=partial(_find_term, result, name, hand))
     keys = theorem.hypotheses
     if "equality" in compared.needed - keys:
-        return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
+        raise NotDerivable("where numbers that are compared by == are equal, the two differ")
     if not compared.tried(by_hand.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
-        return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
+        raise NotDerivable("at no point that was tried are all conditions met")
     difference = expanded(entry - by_hand.entry, derived.forward)
     if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
-        return Checked(name, "undecided", expected, why)
-    whole = together([derivation.known, theorem], {*compared.needed, *by_hand.values}, by_hand.sizes)
-    restricted = restrictions(whole.sizes, derivation.where, derivation.derivation.samples)
-    statement = verdict(whole, restricted)
+        raise NotDerivable(why)
+    whole = together([result.known, theorem], {*compared.needed, *by_hand.values}, by_hand.sizes)
+    restricted = restrictions(whole.sizes, result.where, result.derivation.samples)
     conditions = (*map(str, whole.sizes), *in_words(whole))
-    return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
+    return decided("proved", "", "", verdict(whole, restricted), conditions, bool(restricted))
+
+
+# ------------------------------------------------------------------------------------------------ what differs
+
+
+def _find_term(result: Result, name: Key, hand: Callable) -> str:
+    """What differs, in words; empty if it is not seen in a few seconds."""
+    try:
+        with limited(TimeLimit("check", result.name, TERM, False)):
+            return _term(result, name, read_by_hand(result, name, hand)) if name in result.gradients else ""
+    except WrongShape as error:
+        return str(error)
+    except (TooLong, NotDerivable):
+        return ""
 
 
 def _term(derivation: Result, name: Key, by_hand: HandGradient) -> str:
-    """What differs, in the names of the function."""
+    """What differs, in the names of the function; of a block in the first of two indices that a delta makes equal."""
+    by = getattr(getattr(derivation.gradients[name], "by", None), "indices", ())
 
     def shown(expr: Expr, lines: list[Definition]) -> Expr:
         expr = normal_of_matrices(without_detach(expanded(expr, lines)))
-        return as_shown(derivation.in_first_indices(expr, name), derivation.derived.recurrences)
+        return as_shown(with_first_indices(expr, by) if by else expr, derivation.derived.recurrences)
 
     _, entry = derivation.entry(name)
     pairs = [(shown(entry, lines), shown(by_hand.entry, lines)) for lines in ([], derivation.derived.forward)]
     terms = ["; ".join(_difference(*pair)) for pair in pairs if pair[0] != pair[1]]
     return min(terms, key=len) if terms else ""
-
-
-# ------------------------------------------------------------------------------------------------ what differs
 
 
 def _difference(derived: Expr, by_hand: Expr) -> list[str]:

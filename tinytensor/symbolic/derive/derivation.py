@@ -14,12 +14,12 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_in
-from tinytensor.symbolic.derive.facts import with_facts
+from tinytensor.symbolic.derive.facts import Fact, with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, mismatch, samples
 from tinytensor.symbolic.derive.source import check_names, evaluate_at
-from tinytensor.symbolic.derive.time_limit import SYMBOLS, TimeLimit, in_time, is_up, limited, rest_of, stage, stopped
+from tinytensor.symbolic.derive.time_limit import SYMBOLS, TimeLimit, limited, stage
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
@@ -36,14 +36,11 @@ class Derivation(Result):
         derived: DerivedLines,
         fn: Callable,
         arguments: dict[str, object],
-        where: Sequence[SizeCondition] = (),
-        limit: float | None = None,
-        progress: bool | None = None,
-        seconds: float | None = None,
+        where: Sequence[SizeCondition],
+        time: TimeLimit,
     ):
-        """seconds: for the comparison in numbers."""
-        self.limit, self.progress, self._seconds = limit, progress, seconds
-        self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
+        self.name, self.derived, self.fn, self.arguments = name, derived, fn, arguments
+        self.where, self.time, self.written = tuple(where), time, as_arguments(arguments, {})
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
         shown = derived.adjoints
         for r in derived.recurrences:
@@ -64,21 +61,12 @@ class Derivation(Result):
     @property
     def symbols(self) -> list[Size]:
         """The sizes that are symbols."""
-        return symbols_of(as_arguments(self.arguments, {}))
+        return symbols_of(self.written)
 
-    @cached_property
-    def samples(self) -> list[Sample]:
+    def points(self) -> list[Sample]:
         """The function at small sizes, and at values with zeros and ties."""
-        return self._samples[0]
-
-    @cached_property
-    def _samples(self) -> tuple[list[Sample], str, float]:
-        """The samples, whether and where their computation was stopped, and its seconds."""
-        with limited(TimeLimit("derive", self.name, self._seconds, self.progress)) as limit:
-            stage("numbers were compared", 80)
-            compared = compared_numbers(self.derived.forward)
-            points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers(), compared)
-            return points, stopped() if is_up() else "", limit.used
+        compared = compared_numbers(self.derived.forward)
+        return samples(self.fn, self.written, self.symbols, *self._numbers(), compared)
 
     def _numbers(self) -> tuple[list[float], list[int]]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp; and sizes beyond others.
@@ -90,12 +78,6 @@ class Derivation(Result):
         numbers += [int(n) for c in self.size_conditions for n in (c.left - c.right).atoms(Integer)]
         beyond = (int(abs(a)) + 1 for a in numbers if max(SMALL) < abs(a) < 1000)
         return list(dict.fromkeys(small))[:8], list(dict.fromkeys(beyond))[:3]
-
-    @property
-    def time(self) -> tuple[float | None, str]:
-        """The seconds that are left for the comparison, and where the computation of the samples was stopped."""
-        _, late, used = self._samples
-        return rest_of(self._seconds, used), late
 
     def differs_at(self, sample: Sample) -> tuple[str, bool]:
         """What differs from the function at a point; and is all that differs NaN or infinite by the formulas?"""
@@ -137,9 +119,8 @@ class Derivation(Result):
     def entries_apart(self) -> list[str]:
         """Which entries the indices of arguments are whose sizes were taken apart: x_ij is entry 2 i + j - 2 of x."""
         trace, result = self.derived.trace, []
-        written = as_arguments(self.arguments, {})
         for name, a in trace.tensors.items():
-            if a.dims == written[name].dims:
+            if a.dims == self.written[name].dims:
                 continue
             entry, entries = trace.entry_of(name), []
             indices = list(entry.indices)
@@ -193,21 +174,29 @@ class Derivation(Result):
             lines=self.derived.forward,
             gradients={of[n]: line for n, line in self.derived.adjoints.items() if n in of},
             output=self.derived.output,
-            printed=lambda line: str(Formula(line, self.names)),
+            printed=lambda line: str(Formula(line, self.names, self.derived)),
             names=self.names,
             conditions=[*map(str, self.size_conditions), *self.value_conditions],
         )
 
 
-def derive_within(
-    share: float,
-    fn: Callable,
-    where: str | Sequence[str],
+def first_derivatives(
+    command: str,
+    fn: Callable | Derivation,
+    where: str | Fact | Sequence[str | Fact],
     limit: float | None,
     progress: bool | None,
     arguments: dict[str, object],
-) -> Derivation:
-    """The derivation in a share of the limit; the rest is for a check that follows."""
+    share: float = SYMBOLS**2,
+) -> tuple[Derivation, TimeLimit]:
+    """The derivation of a function, or the one that is given; and the time of the command, which may go on from it.
+
+    share: of this time, for the formulas.
+    """
+    if isinstance(fn, Derivation):
+        if where or arguments:
+            raise TypeError(f"{command}: a derivation has its arguments and its `where` already; leave them out")
+        return fn, TimeLimit(command, fn.name, limit, progress)
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
@@ -216,25 +205,9 @@ def derive_within(
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     name = getattr(fn, "__name__", type(fn).__name__)
     name = "the function" if name == "<lambda>" else name
-    TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
-    seconds = None if limit is None else SYMBOLS * share * limit
-    derived, used = in_time("derive", name, seconds, limit, progress, lambda: derive_lines(fn, arguments, conditions))
+    time = TimeLimit(command, name, limit, progress)
+    with limited(time, share):
+        stage("formulas were written")
+        derived = derive_lines(fn, arguments, conditions)
     derived.trace.lines.notes.update(dict.fromkeys(notes))
-    seconds = rest_of(limit and share * limit, used)
-    return Derivation(name, derived, fn, arguments, conditions, limit, progress, seconds)
-
-
-def first_derivatives(
-    command: str,
-    fn: Callable | Derivation,
-    where: str | Sequence[str],
-    limit: float | None,
-    progress: bool | None,
-    arguments: dict[str, object],
-) -> Derivation:
-    """The derivation of a function, or the one that is given, for a command that goes on from it."""
-    if not isinstance(fn, Derivation):
-        return derive_within(SYMBOLS, fn, where, limit, progress, arguments)
-    if where or arguments:
-        raise TypeError(f"{command}: a derivation has its arguments and its `where` already; leave them out")
-    return fn
+    return Derivation(name, derived, fn, arguments, conditions, time), time

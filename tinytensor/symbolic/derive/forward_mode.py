@@ -4,17 +4,17 @@
     plain_moved   the derivative of a line, where that of each name in it is known: the chain rule
     moved         the same in the factors of the line
     with_one_hot  a linear product where its name is 1 in one place: an entry of the matrix
-    shortest      one of several forms of a formula that are equal
+    short_form    a shorter form of a formula that is equal
 
 The lines are those of the function and those of its adjoints, so that the derivative of an adjoint is a second
 derivative. All but plain_moved and with_one_hot are proposals; adjoints.py proves each of them.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from unicodedata import normalize
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol
 
 from tinytensor.symbolic.derive.factors import by_name, canonical, cost, occurrences, use
 from tinytensor.symbolic.derive.values import entry_like
@@ -64,15 +64,13 @@ class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
     raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
-    symmetric: the directions of which the symmetric part alone counts. taken: names of the derivation, in code and in
-    print, which may have a dot themselves.
+    taken: names of the derivation, in code and in print, which may have a dot themselves.
     """
 
     def __init__(self, shorten: Callable[[Expr], Expr], taken: Iterable[str] = ()):
         self.raw: dict[Name, Definition] = {}
         self.forms: dict[Name, Definition] = {}
         self.shorten, self.taken = shorten, {*taken}
-        self.symmetric: set[Name] = set()
         self.dots: dict[Name, Name] = {}
 
     def dotted(self, name: Name) -> Name:
@@ -89,18 +87,13 @@ class Moved:
         A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
         """
         for line in lines:
-            plain = self.in_symmetric_parts(plain_moved(line, known))
+            plain = plain_moved(line, known)
             if plain == 0:
                 continue
-            in_factors = self.in_symmetric_parts(moved(line, known))
+            in_factors = moved(line, known)
             right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
             new = known[line.name] = self.dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
-
-    def in_symmetric_parts(self, expr: Expr) -> Expr:
-        """The expression with the symmetric part (V + Vᵀ)/2 for each of these directions V."""
-        entries = [e for e in expr.atoms(Indexed) if e.base in self.symmetric]
-        return expr.xreplace({e: (e + e.base[e.indices[::-1]]) / 2 for e in entries})
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
@@ -141,28 +134,9 @@ def _entry(name: Name, indices: Sequence[Expr]) -> Expr:
 
 
 def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
-    """The sum of a product over indices; a bracket is multiplied out only where a delta in it takes a sum away."""
+    """The sum of a product over indices, with its deltas used."""
     product, bound = contract(product, list(bound))
-    for factor_ in Mul.make_args(product):
-        with_deltas = [t for t in factor_.args if _deltas_of(t, bound)] if isinstance(factor_, Add) else []
-        if with_deltas:
-            parts = [*with_deltas, factor_ - Add(*with_deltas)]
-            return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
-    for factor_ in Mul.make_args(product):
-        if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
-            inside, inner = opened(factor_)
-            return close_terms(Mul(product / factor_, inside), [*bound, *inner])
     return canonical(close(product, bound))
-
-
-def _deltas_of(term: Expr, bound: Sequence[Index]) -> bool:
-    """Has a product a delta, also in a bracket of it, of an index that is summed over?"""
-    for part in Mul.make_args(term):
-        if isinstance(part, KroneckerDelta) and part.free_symbols & set(bound):
-            return True
-        if isinstance(part, Add) and any(_deltas_of(inner, bound) for inner in part.args):
-            return True
-    return False
 
 
 def contracted(expr: Expr) -> Expr:
@@ -196,36 +170,15 @@ def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
 # ------------------------------------------------------------------------------------------------ shorter forms
 
 
-def shortest(
-    expr: Expr, lines: Sequence[Definition], simplify: Callable[[Expr], Expr], by: Sequence[Index] = ()
+def short_form(
+    expr: Expr, lines: Iterable[Definition], simplify: Callable[[Expr], Expr], by: Sequence[Index] = ()
 ) -> Expr:
-    """The shortest of several equal forms of a formula; of equally short ones that with the fewest indices of `by`."""
-
-    def length(form: Expr) -> tuple:
-        outside = Mul(*[f for f in Mul.make_args(form) if not f.is_Add])
-        return cost(form), *(sum(i in by for i in preorder_traversal(e)) for e in (outside, form)), len(str(form))
-
-    return min(_forms(expr, lines, simplify, by), key=length)
-
-
-def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequence[Index]) -> Iterator[Expr]:
-    quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
-
-    def named(expr: Expr) -> Expr:
-        for line in quotients:  # such as exp(A_i)/Σ_j exp(A_j)
-            expr = use(expr, line, by_name)
-        return expr
-
-    def short(expr: Expr) -> Expr:
-        for _ in range(3):
-            before, expr = expr, simplify(named(expr))
-            if expr == before:
-                break
-        return expr
-
-    for start in dict.fromkeys((expr, contracted(expr))):
-        yield short(start)
-        yield short(with_first_indices(named(start), by))
+    """A shorter form of a formula, with quotients of the lines by their names; indices of `by` are avoided."""
+    expr = simplify(with_first_indices(contracted(expr), by))
+    for line in lines:
+        if _is_quotient(line.right):  # such as exp(A_i)/Σ_j exp(A_j)
+            expr = use(expr, Definition(line.left, canonical(line.right)), by_name)
+    return expr
 
 
 def _is_quotient(right: Expr) -> bool:

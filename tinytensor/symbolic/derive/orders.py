@@ -3,17 +3,10 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
-from tinytensor.symbolic.derive.derivation import Derivation, derive_within, first_derivatives
+from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
-from tinytensor.symbolic.derive.second import (
-    GaussNewtonProduct,
-    Hessian,
-    HessianProduct,
-    Jacobian,
-    JacobianProduct,
-    Second,
-)
-from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time, rest_of
+from tinytensor.symbolic.derive.second import GaussNewton, Hessian, Jacobian, Second
+from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, limited, stage
 
 
 def derive(
@@ -32,7 +25,7 @@ def derive(
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, a product, "2*K", or a sum of
     such, "2*M + 1". A loop with as many steps as a size says is read as a recurrence, if its steps are alike.
-    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
+    The parameters of a Module are arguments by their names, dots as underscores, and of its own sizes.
 
     where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
     and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
@@ -65,25 +58,18 @@ def derive(
         raise ValueError("derive: order=2 and jacobian=True; a Hessian is of a number, a Jacobian of an array")
     if wrt and order == 1 and not jacobian:
         raise ValueError("derive: wrt is for order=2 and jacobian=True; a gradient is derived by every argument")
+    call = fn, where, limit, progress, arguments
     if order == 1 and not jacobian:
-        return derive_within(1.0, fn, where, limit, progress, arguments)
-    form = Hessian if order == 2 else Jacobian
-    return _from_first("derive", lambda first: form(first, wrt), fn, where, limit, progress, arguments)
+        return first_derivatives("derive", *call, share=SYMBOLS)[0]
+    return _second("derive", Hessian if order == 2 else Jacobian, call, wrt, in_blocks=True)
 
 
-def _from_first(
-    command: str,
-    make: Callable[[Derivation], Second],
-    fn: Callable | Derivation,
-    where: str | Fact | Sequence[str | Fact],
-    limit: float | None,
-    progress: bool | None,
-    arguments: dict,
-) -> Second:
-    start = TimeLimit(command, "", limit, False)
-    first = first_derivatives(command, fn, where, limit, progress, arguments)
-    result, _ = in_time(command, first.name, rest_of(limit, start.used), limit, progress, lambda: make(first))
-    return result
+def _second(command: str, form: type[Second], call: tuple, wrt: str | Iterable[str], **options) -> Second:
+    """The derivatives of a form; call: the function, where, limit, progress and arguments."""
+    first, time = first_derivatives(command, *call)
+    with limited(time, SYMBOLS):
+        stage("formulas were written")
+        return form(first, time, wrt, **options)
 
 
 def jvp(
@@ -94,13 +80,13 @@ def jvp(
     *,
     wrt: str | Iterable[str] = (),
     **arguments,
-) -> JacobianProduct:
+) -> Jacobian:
     """The derivative of a function in a direction, J v, for any size, with its proof: `torch.func.jvp`, `jax.jvp`.
 
     fn, where and arguments are those of `derive`; fn may also be its result. wrt: the arguments that move, all unless
     named. The direction of W is written Ẇ; `evaluate` takes it as W_dot.
     """
-    return _from_first("jvp", lambda first: JacobianProduct(first, wrt), fn, where, limit, progress, arguments)
+    return _second("jvp", Jacobian, (fn, where, limit, progress, arguments), wrt)
 
 
 def hvp(
@@ -111,13 +97,13 @@ def hvp(
     *,
     wrt: str | Iterable[str] = (),
     **arguments,
-) -> HessianProduct:
+) -> Hessian:
     """The Hessian times a direction, H v, for any size, with its proof: `torch.autograd.functional.hvp`.
 
     The Hessian itself is never formed: this is the form for models with many parameters. The arguments are those of
     `jvp`; the function's result is a number.
     """
-    return _from_first("hvp", lambda first: HessianProduct(first, wrt), fn, where, limit, progress, arguments)
+    return _second("hvp", Hessian, (fn, where, limit, progress, arguments), wrt)
 
 
 def gauss_newton(
@@ -129,13 +115,11 @@ def gauss_newton(
     *,
     wrt: str | Iterable[str] = (),
     **arguments,
-) -> GaussNewtonProduct:
+) -> GaussNewton:
     """The Gauss-Newton matrix times a direction, Jᵀ H_z J v, for any size, with its proof.
 
     of: the name of the array z that is the model's result, as `derive` prints it: the loss is a function of z, and J is
     the Jacobian of z. Where the loss is convex in z the matrix has no negative eigenvalue, which the Hessian may have.
     The other arguments are those of `hvp`.
     """
-    return _from_first(
-        "gauss_newton", lambda first: GaussNewtonProduct(first, of, wrt), fn, where, limit, progress, arguments
-    )
+    return _second("gauss_newton", GaussNewton, (fn, where, limit, progress, arguments), wrt, of=of)

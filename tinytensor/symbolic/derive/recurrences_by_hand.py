@@ -12,42 +12,22 @@ from typing import NamedTuple
 from sympy import Expr, Indexed, S
 
 from tinytensor.symbolic.derive.loops import Loop, State
-from tinytensor.symbolic.derive.recurrences import Recurrence
-from tinytensor.symbolic.derive.values import Step
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.formulas import Array, Index
 from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 CHOICES = 24  # ways to take the states of one loop for sequences that are tried
 
 
 class Known(NamedTuple):
-    """A sequence of the derivation: a state of a loop of the function, or the adjoint of this state."""
+    """A sequence of the derivation: its values before and after step t, the first and the last one, at `indices`."""
 
-    recurrence: Recurrence
-    state: State
-    adjoint: Array | None
-
-    def before(self, t: Expr, indices: list) -> Expr:
-        """Its value before step t; the adjoint's steps run the other way."""
-        if self.adjoint is None:
-            return self.state.before[(t, *indices)]
-        return self.adjoint[(self.recurrence.position(t, True), *indices)]
-
-    def final(self, indices: list) -> Expr:
-        """Its value after the last step."""
-        if self.adjoint is None:
-            return self.state.final_at(indices)
-        return Indexed(self.adjoint, self.recurrence.at_end(False), *indices)
-
-    def first_and_after(self, derived, t: Expr, indices: list) -> tuple[Expr, Expr]:
-        """Its first value, and its value after step t, in the names of the function."""
-        if self.adjoint is None:
-            return S(self.state.initial.entry(*indices)), self.state.out[(t, *indices)]
-        lines = list(derived.adjoints.values())
-        entries = d(self.state.final_at(indices)), d(self.state.before)[(t, *indices)]
-        first, after = (expanded(derived.adjoints[name_of(entry)].at(entry), lines) for entry in entries)
-        return first, after
+    array: Array
+    indices: list[Index]
+    before: Expr
+    final: Expr
+    first: Expr
+    after: Expr
 
 
 def states_as_known(
@@ -61,45 +41,45 @@ def states_as_known(
     definitions: list[Definition] = []
     hypotheses: set[str] = set()
     for loop in loops:
-        for choice in itertools.islice(_choices(derived, loop), CHOICES):
-            more = [*definitions, *_definitions(loop, choice)]
-            pairs = zip(loop.states, choice, strict=True)
-            conditions = [_conditions(derived, loop.step, *pair, [*more, *lines], rename) for pair in pairs]
+        every = itertools.product(*[[*_sequences(derived, loop, state)] for state in loop.states])
+        choices = (choice for choice in every if choice and len({known.array for known in choice}) == len(choice))
+        for choice in itertools.islice(choices, CHOICES):
+            pairs, more = [*zip(loop.states, choice, strict=True)], list(definitions)
+            for state, known in pairs:
+                more.append(Definition(state.before[(loop.step, *known.indices)], known.before))
+                more.append(Definition(state.final_at(known.indices), known.final))
+            conditions = [_conditions(derived, loop, *pair, [*more, *lines], rename) for pair in pairs]
             if None not in conditions:
                 definitions, hypotheses = more, hypotheses.union(*conditions)
                 break
     return definitions, hypotheses
 
 
-def _choices(derived, loop: Loop) -> Iterator[tuple[Known, ...]]:
-    """Sequences for the states of a loop, with as many steps and the same shapes."""
-    options: list[list[Known]] = [[] for _ in loop.states]
+def _sequences(derived, loop: Loop, state: State) -> Iterator[Known]:
+    """The sequences with as many steps and the same shape; the adjoint of a state runs the other way."""
+    t, indices, lines = loop.step, state.indices, list(derived.adjoints.values())
     for r in (r for r in derived.recurrences if r.count == loop.count):
         for known, adjoint in zip(r.states, r.adjoints, strict=True):
-            for state, fitting in zip(loop.states, options, strict=True):
-                if known.out.sizes == state.out.sizes:
-                    fitting.append(Known(r, known, adjoint if r.down != loop.down else None))
-    return (choice for choice in itertools.product(*options) if choice and len(set(choice)) == len(choice))
-
-
-def _definitions(loop: Loop, choice: tuple[Known, ...]) -> list[Definition]:
-    result = []
-    for state, known in zip(loop.states, choice, strict=True):
-        indices = state.indices
-        result.append(Definition(state.before[(loop.step, *indices)], known.before(loop.step, indices)))
-        result.append(Definition(state.final_at(indices), known.final(indices)))
-    return result
+            if known.out.sizes != state.out.sizes:
+                continue
+            if r.down == loop.down:
+                first, after = S(known.initial.entry(*indices)), known.out[(t, *indices)]
+                yield Known(known.out, indices, known.before[(t, *indices)], known.final_at(indices), first, after)
+                continue
+            entries = d(known.final_at(indices)), d(known.before)[(t, *indices)]
+            first, after = (expanded(derived.adjoints[name_of(entry)].at(entry), lines) for entry in entries)
+            final = Indexed(adjoint, r.at_end(False), *indices)
+            yield Known(adjoint, indices, adjoint[(r.position(t, True), *indices)], final, first, after)
 
 
 def _conditions(
-    derived, step: Step, state: State, known: Known, lines: list[Definition], rename: Callable
+    derived, loop: Loop, state: State, known: Known, lines: list[Definition], rename: Callable
 ) -> set[str] | None:
     """The conditions on values under which the first value and a step by hand are those of the sequence, or None."""
     hypotheses: set[str] = set()
-    indices = state.indices
-    by_hand = S(state.initial.entry(*indices)), state.out[(step, *indices)]
+    by_hand = S(state.initial.entry(*known.indices)), state.out[(loop.step, *known.indices)]
     try:
-        for hand, derivative in zip(by_hand, known.first_and_after(derived, step, indices), strict=True):
+        for hand, derivative in zip(by_hand, (known.first, known.after), strict=True):
             difference = expanded(rename(expanded(hand, lines)) - derivative, derived.forward)
             theorem = vanishes([difference], derived.facts)
             if theorem is None or "equality" in theorem.hypotheses:

@@ -9,10 +9,10 @@ from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
-from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
-from tinytensor.symbolic.derive.samples import Sample, compare, refused_sizes
+from tinytensor.symbolic.derive.recurrences import as_shown, first_values
+from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
-from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
+from tinytensor.symbolic.derive.time_limit import TimeLimit, limited, stage
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
@@ -46,22 +46,16 @@ class Formula(Typeset):
     names: in the order of a product's factors. derived: the lines that say what the names stand for.
     """
 
-    def __init__(self, line: Definition, names: Sequence[Name] = (), derived: DerivedLines | None = None):
+    def __init__(self, line: Definition, names: Sequence[Name], derived: DerivedLines):
         self.left: Expr = line.left
         self.right: Expr = line.right
-        self.names, self.derived = tuple(names), derived
-        self.recurrences: Sequence[Recurrence] = () if derived is None else derived.recurrences
-
-    @property
-    def indices(self) -> tuple:
-        """The indices on the left."""
-        return getattr(self.left, "indices", ())
+        self.names, self.derived, self.recurrences = tuple(names), derived, derived.recurrences
 
     @property
     def shown(self) -> tuple[Expr, Expr]:
         """Both sides as they are printed."""
-        sizes = {} if self.derived is None else self.derived.trace.unnamed_sizes
-        return as_shown(self.left, self.recurrences), as_shown(self.right.xreplace(sizes), self.recurrences)
+        right = self.right.xreplace(self.derived.trace.unnamed_sizes)
+        return as_shown(self.left, self.recurrences), as_shown(right, self.recurrences)
 
     def written(self, typeset: bool) -> str:
         """The formula as text or as LaTeX; behind that of a state its first value."""
@@ -98,7 +92,7 @@ class Block(Formula):
     @property
     def is_matrix(self) -> bool:
         """Is it the block of two vectors?"""
-        return len(self.indices) == 2 and all(len(getattr(e, "indices", ())) < 2 for e in (self.of, self.by))
+        return all(len(getattr(e, "indices", ())) == 1 for e in (self.of, self.by))
 
     @property
     def left_in_matrices(self) -> tuple[str, str]:
@@ -163,7 +157,7 @@ class Result(Typeset):
     """Derivatives of a function for any size, as lines of a program, with their proof.
 
     name: that of the function. derived: its lines and those of its gradients. gradients: the formulas that are wanted,
-    by argument, or by the two names of a block. where, limit, progress: those of `derive`.
+    by argument, or by the two names of a block. where: that of `derive`.
     """
 
     name: str
@@ -171,18 +165,14 @@ class Result(Typeset):
     gradients: Mapping
     names: tuple[Name, ...]  # in the order of a product's factors
     where: tuple[SizeCondition, ...]
-    limit: float | None
-    progress: bool | None
     derivation: "Result"  # the first derivatives, which a Derivation is itself
-    samples: list[Sample]  # the points at which the formulas are compared with the function
-    time: tuple[float | None, str]  # the seconds for this, and where the computation of the samples was stopped
+    time: TimeLimit
     lines: list[Formula]  # of the function
     title: str  # what stands above the derivatives
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
-    contents = "The value and the gradients"  # of the program
     directions: Mapping[str, Name] = {}  # of a product: the name of the direction for each argument
-    between: Sequence[Definition] = ()  # lines that `gradients` use, besides those of the derivation
+    more: Sequence[Definition] = ()  # the lines besides those of the derivation
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -203,12 +193,12 @@ class Result(Typeset):
     @property
     def stopped(self) -> str:
         """After which time, and where, the work was ended; empty if it was not. Nothing is proved then."""
-        return self.derived.stopped or self._compared[2]
+        return self.derived.stopped or self._compared.stopped
 
     @property
     def differs(self) -> str:
         """Where the formulas and the function itself differ by more than rounding, or it fails; empty if nowhere."""
-        return self._compared[0] or (f"the function fails at {sizes}" if (sizes := self.refused) else "")
+        return self._compared.example or (f"the function fails at {sizes}" if (sizes := self.refused) else "")
 
     @property
     def verdict(self) -> str:
@@ -216,15 +206,15 @@ class Result(Typeset):
         if self.differs:
             return f"NOT proved: {self.differs}"
         if self.stopped:
-            number = self._compared[3]
-            numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
-            return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
+            agreed = len(self._compared.agreed)
+            numbers = f"in numbers, these formulas agree with backward() at the {agreed} points that were compared"
+            return f"NOT proved: {self.time.out_of_time(self.stopped, numbers if agreed else '')}"
         return verdict(self.theorem, self.restrictions)
 
     @cached_property
     def known(self) -> Theorem:
         """What is proved of the lines, where numbers do not refute it either."""
-        return together([self.derived.theorem], self._compared[1])
+        return together([self.derived.theorem], self._compared.needed)
 
     @property
     def theorem(self) -> Theorem | None:
@@ -266,23 +256,29 @@ class Result(Typeset):
         """Does the point meet the conditions on sizes, and has the function a value and gradients there?"""
         return sample.finite and all(c.holds(sample.at) for c in self.size_conditions)
 
-    @cached_property
-    def _compared(self) -> tuple[str, set[str], str, int]:
-        """Where the formulas and the function differ by more than rounding; the conditions that exclude it else.
+    @property
+    def samples(self) -> list[Sample]:
+        """The points at which the formulas are compared with the function."""
+        return self._compared.samples
 
-        Besides: whether and where the comparison was stopped, and the number of points in which they agree.
-        """
+    @cached_property
+    def _compared(self) -> Comparison:
+        """The formulas beside the function; where the first derivatives differ from it, no others are compared."""
         first = self.derivation
         if first is not self and (first.differs or first.stopped):
             return first._compared
-        if not self.gradients:
-            return "", set(), self.derived.stopped, 0
-        seconds, late = self.time
-        with limited(TimeLimit("derive", self.name, seconds, self.progress)):
-            stage("numbers were compared", 90)
-            compared = compare(filter(self.inside, self.samples), self._difference)
-            differs = compared.example or ("" if compared.tried() or is_up() else self._never())
-            return differs, compared.needed, late or (stopped() if is_up() else ""), len(compared.agreed)
+        with limited(self.time):
+            stage("numbers were compared", 80)
+            samples = self.points()
+            compared = compare(filter(self.inside, samples) if self.gradients else (), self._difference)
+            if self.gradients and not (compared.example or compared.stopped or compared.tried()):
+                compared.example = self._never(samples)
+            compared.samples = samples
+            return compared
+
+    def points(self) -> list[Sample]:
+        """Runs of the function; the first few of them if the time is up."""
+        raise NotImplementedError
 
     def _difference(self, sample: Sample) -> tuple[str | None, set[str]]:
         """What differs from the function at a point, for `compare`."""
@@ -295,16 +291,16 @@ class Result(Typeset):
         edges |= {"denominator"} if divided and self._divides else set()
         return f"{differs} at {format_sizes(sample.at) or 'this function'}", edges
 
-    def _never(self) -> str:
+    def _never(self, samples: list[Sample]) -> str:
         """Why no point counts as one at which the formulas hold."""
-        if not self.samples:
+        if not samples:
             return "there are too many numbers to compare; give a size a name in the place of its number"
-        met = {key for sample in filter(self.inside, self.samples) for key in sample.edges}
+        met = {key for sample in filter(self.inside, samples) for key in sample.edges}
         if failing := [words for key, words in VALUES.items() if key in met]:
             return f"at no point that was tried are all conditions met, such as: {' and '.join(failing)}"
-        if self.size_conditions and not any(all(c.holds(s.at) for c in self.size_conditions) for s in self.samples):
+        if self.size_conditions and not any(all(c.holds(s.at) for c in self.size_conditions) for s in samples):
             return f"at no point that was tried is {' and '.join(map(str, self.size_conditions))}"
-        error = next((f": {s.error}" for s in self.samples if s.error), "")
+        error = next((f": {s.error}" for s in samples if s.error), "")
         return f"at no point that was tried has the function a value and gradients that are finite{error}"
 
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
@@ -324,8 +320,8 @@ class Result(Typeset):
 
     @cached_property
     def _program(self) -> Source:
-        lines = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.results.items()}
-        return Source(self.name, self.derived, lines, self.contents, self.directions, self.between)
+        results = {key: (name_of(line.left), self.dims(key)) for key, line in self.results.items()}
+        return Source(self.name, self.derived, results, self.directions, self.more)
 
     @property
     def results(self) -> Mapping[Key, Formula]:
@@ -363,10 +359,6 @@ class Result(Typeset):
     def label(self, key: Key) -> str:
         """A derivative in words: ∂𝓛/∂w."""
         return f"∂𝓛/∂{key}"
-
-    def in_first_indices(self, expr: Expr, key: Key) -> Expr:
-        """A formula for a block with the first of two indices that a delta makes equal."""
-        return expr
 
     # ------------------------------------------------------------------------------------------------ in print
 

@@ -30,7 +30,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.time_limit import is_up
+from tinytensor.symbolic.derive.time_limit import is_up, stopped
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.adjoints import Definition, name_of
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -319,13 +319,15 @@ class Comparison:
     example: the first point at which there is a difference, in words; empty if there is none but where a condition on
     values fails. needed: those conditions, and "equality" for equal numbers in x == y. equal: a point at which they
     differ, and only an x == y is a tie. agreed: the sizes of the points at which there is none, with the conditions
-    that fail there.
+    that fail there. stopped: where the comparison was ended, in words. samples: all points, also those left out.
     """
 
     example: str = ""
     needed: set[str] = field(default_factory=set)
     equal: str = ""
     agreed: list[tuple[dict, Iterable[str]]] = field(default_factory=lambda: [({}, ())])
+    stopped: str = ""
+    samples: list[Sample] = field(default_factory=list)
 
     def tried(self, sizes: Sequence[SizeCondition] = (), besides: frozenset[str] = frozenset()) -> bool:
         """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
@@ -352,6 +354,7 @@ def compare(points: Iterable[Sample], difference: Callable[[Sample], tuple[str |
             result.needed |= edges - {"equality"} or edges  # another condition leaves the point out in any case
         elif example is not None:
             result.agreed.append((point.at, edges))
+    result.stopped = stopped() if is_up() else ""
     return result
 
 

@@ -7,7 +7,7 @@ it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly thi
 import itertools
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -43,18 +43,16 @@ class Source:
         self,
         name: str,
         derived: DerivedLines,
-        results: Mapping[object, tuple[Definition, Dims]],
-        contents: str,
+        results: Mapping[object, tuple[Name, Dims]],
         directions: Mapping[str, Name],
-        between: Iterable[Definition],
+        more: Sequence[Definition],
     ):
-        """results: besides the value, by their keys, a line and its dimensions each. contents: what these are.
+        """results: besides the value, by their keys, the name of a line and its dimensions each.
 
-        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines that results
-        use, besides those of the derivation.
+        directions: names of arrays in the shape of an argument, which are arguments, too. more: lines besides those of
+        the derivation.
         """
-        self.results, self.contents = dict(results), contents
-        self.directions, self.between = dict(directions), list(between)
+        self.results, self.directions, self.more = results, directions, more
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
@@ -78,7 +76,7 @@ class Source:
     @property
     def takes_upstream(self) -> bool:
         """Is the gradient of the value an argument?"""
-        return isinstance(self.output, Array) and not self._more
+        return isinstance(self.output, Array) and not self.more
 
     def _with_matrices(self, lines: list[CodeLine]) -> list[CodeLine]:
         """The lines, each after those of the matrices in it that have none yet."""
@@ -133,12 +131,12 @@ class Source:
         for r in self.derived.recurrences:
             forward += r.lines_of_states()
             adjoints = r.lines_of_adjoints(adjoints)
-        every = (*forward, *adjoints.values(), *self._more)
+        every = (*forward, *adjoints.values(), *self.more)
         lines = [*self._marks(), *(CodeLine(x.left, x.right, getattr(x.left, "indices", ())) for x in every)]
         for r in self.derived.recurrences:
             lines = [x._replace(right=r.in_code(x.right)) for x in lines]
         needed: set[Name] = set()
-        waiting = [self.output, *(x.name for x in (*self.between, *(line for line, _ in self.results.values())))]
+        waiting = [self.output, *(name for name, _ in self.results.values())]
         while waiting:
             if (name := waiting.pop()) not in needed:
                 needed.add(name)
@@ -147,12 +145,6 @@ class Source:
         names = {x.name for x in adjoints.values()}
         n = next((k for k, x in enumerate(lines) if x.name in names), len(lines))
         return self._with_matrices(lines[:n]), self._with_matrices(lines[n:])
-
-    @property
-    def _more(self) -> list[Definition]:
-        """The lines besides those of the derivation."""
-        lines = (*self.between, *(line for line, _ in self.results.values()))
-        return [x for x in dict.fromkeys(lines) if x.name not in self.derived.adjoints]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -207,14 +199,14 @@ class Source:
         parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
         parameters += ["upstream=None"] if self.takes_upstream else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
-        about = self.contents if self._more else "The value, and the gradients by argument"
+        about = "The value, and the derivatives by name"
         about += "; upstream: the gradient of the value, ones unless given" if self.takes_upstream else ""
         function = f'def value_and_gradients({", ".join(parameters)}):\n    """{about}."""\n{body}\n'
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
         modules = [f"import {m}" for m in MODULES if any(f"{m}." in code for code in used)]
         imports = [*modules, "", *imports] if modules else imports
-        head = f'"""{self.contents} of {self.name}, derived for any size."""\n'
+        head = f'"""The value and the derivatives of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"
         return head + "".join(f"\n\n{code}\n" for code in used) + "\n\n" + function
@@ -283,8 +275,8 @@ class Source:
 
     def _results(self) -> list[str]:
         results = [("value", self._original_shape(self.identifier(self.output), self.trace.result.dims))]
-        for key, (line_, dims) in self.results.items():
-            results.append((key, self._original_shape(self.identifier(line_.name), dims)))
+        for key, (name, dims) in self.results.items():
+            results.append((key, self._original_shape(self.identifier(name), dims)))
         pairs = [(repr(key).replace("'", '"'), code) for key, code in results]
         inside = ", ".join(f"{key}: {code}" for key, code in pairs)
         if len(inside) < 100:
@@ -309,9 +301,14 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     """
     call = f"evaluate of {source.name}"
     free = {source.identifier(s): s for s in source.free}
-    _check_names(source, inputs, free, call)
     shapes = {n: a.shape for n, a in source.arguments.items()}
     shapes |= {source.identifier(x): shapes[n] for n, x in source.directions.items()}
+    expected = f"expected {', '.join(shapes)} as arrays"
+    expected += f", and the sizes {', '.join(free)}, which no shape gives" if free else ""
+    if missing := [n for n in (*shapes, *free) if n not in inputs]:
+        raise TypeError(f"{call}: {', '.join(missing)} missing; {expected}")
+    if unknown := inputs.keys() - {*shapes, *free, *(["upstream"] if source.takes_upstream else [])}:
+        raise TypeError(f"{call}: {min(unknown)} is none of its arguments; {expected}")
     if inputs.get("upstream") is not None:
         shapes["upstream"] = source.trace.result.shape
     below = {n: a.below for n, a in source.arguments.items() if a.below is not None}
@@ -337,19 +334,6 @@ def evaluate_at(source: Source, sample: Sample, **more: np.ndarray) -> dict[str,
             return evaluate(source, inputs | more | sizes)
     except (ValueError, TypeError, IndexError, ZeroDivisionError):
         return None
-
-
-def _check_names(source: Source, inputs: Mapping[str, object], free: Mapping[str, Size], call: str) -> None:
-    """Are the arguments and the sizes those of the program? free: the sizes that are arguments."""
-    wanted = [*source.arguments, *map(source.identifier, source.directions.values())]
-    known = {*wanted, *free, *(["upstream"] if source.takes_upstream else [])}
-    if missing := [n for n in (*wanted, *free) if n not in inputs]:
-        raise TypeError(
-            f"{call}: {', '.join(missing)} missing; expected {', '.join(wanted)} as arrays"
-            + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
-        )
-    if unknown := [n for n in inputs if n not in known]:
-        raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
 
 
 def _check_array(array: np.ndarray, shape: tuple, below: Expr | None, sizes: dict[Size, int], what: str) -> None:

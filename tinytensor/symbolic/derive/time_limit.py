@@ -4,33 +4,33 @@ The clock is that of the thread's own computing, so that a busy machine changes 
 the calculus (index_calculus/interruption.py) and between points of the comparison in numbers.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from tinytensor.symbolic.index_calculus.interruption import each_step, replaced
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 
 SECONDS = 20.0  # the limit unless another one is given
-SYMBOLS = 0.75  # the share of the limit that a derivation has before the comparison in numbers, which has the rest
+SYMBOLS = 0.75  # the share of the time that formulas have before the comparison in numbers, which has the rest
 ADVICE = "give a part of the function, whose formulas are shorter, or a longer limit (limit=120; None: no limit)"
 
 _limit: ContextVar["TimeLimit | None"] = ContextVar("limit", default=None)  # of the work in this thread
 
 
 class TimeLimit(Progress):
-    """The progress and the deadline of one call of `derive` or `check`."""
+    """The progress of one call of `derive` or `check`, and its time, which is spent in several parts."""
 
-    advice = ADVICE
     long = 2.0  # seconds, after which the progress is shown
 
     def __init__(self, command: str, name: str, limit: float | None, progress: bool | None):
         if limit is not None and not limit > 0:
             raise ValueError(f"{command}: limit={limit!r}; expected seconds above 0, or None for no limit")
-        self.command = command
         super().__init__(name, limit, progress)
-        self.stage = ""
+        self.command, self.stage, self.left = command, "", math.inf if limit is None else limit
+        self.begin(100)
 
     def clock(self) -> float:
         return time.thread_time()
@@ -38,24 +38,27 @@ class TimeLimit(Progress):
     def step(self) -> None:
         """A look at the clock: TooLong if the time is up."""
         self.show()
-        self.check()
+        if self.clock() > self.end:
+            raise TooLong(f"{self.command}: {self.name}: {self.out_of_time(stopped())}")
 
-    @property
-    def is_up(self) -> bool:
-        return self.clock() > self.end
-
-    @property
-    def used(self) -> float:
-        """The seconds of computing since the beginning."""
-        return self.clock() - self.start
+    def out_of_time(self, stopped: str, numbers: str = "") -> str:
+        """That the work was ended, what is known from numbers, and what to do."""
+        return f"stopped at limit = {self.limit:.4g} seconds, {stopped}{numbers and '; '}{numbers}; {ADVICE}"
 
 
 @contextmanager
-def limited(limit: TimeLimit) -> Iterator[TimeLimit]:
-    """Inside, each step of the calculus raises TooLong when the time is up."""
-    limit.begin(100)
-    with replaced(_limit, limit), each_step(limit.step):
-        yield limit
+def limited(limit: TimeLimit, share: float = 1.0) -> Iterator[None]:
+    """Inside, each step of the calculus raises TooLong when this share of the time that is left is up."""
+    is_part, end, start = _limit.get() is limit, limit.end, limit.clock()  # a part of the work that goes on
+    limit.end = start + share * (end - start if is_part else limit.left)
+    try:
+        with replaced(_limit, limit), each_step(limit.step):
+            yield
+    finally:
+        if is_part:
+            limit.end = end
+        else:
+            limit.left -= limit.clock() - start
 
 
 def stage(words: str = "", done: float = 0) -> None:
@@ -69,46 +72,16 @@ def stage(words: str = "", done: float = 0) -> None:
 @contextmanager
 def at_most(share: float) -> Iterator[None]:
     """Inside, the work ends, without an error, after this share of the time that is left in this thread."""
-    limit = _limit.get() or TimeLimit("derive", "", None, False)
-    end, now = limit.end, limit.clock()
-    limit.end = now + share * (end - now)
-    try:
+    with suppress(TooLong), limited(_limit.get() or TimeLimit("derive", "", None, False), share):
         yield
-    except TooLong:
-        pass
-    finally:
-        limit.end = end
 
 
 def is_up() -> bool:
     """Is the time of the work in this thread over?"""
     limit = _limit.get()
-    return limit is not None and limit.is_up
+    return limit is not None and limit.clock() > limit.end
 
 
 def stopped() -> str:
     """While what the work in this thread was ended, in words."""
     return f"while {_limit.get().stage}"
-
-
-def out_of_time(limit: float | None, stopped: str, numbers: str) -> str:
-    """That the work was ended, what is known from numbers, and what to do."""
-    return f"stopped at limit = {limit:.4g} seconds, {stopped}{numbers and '; '}{numbers}; {ADVICE}"
-
-
-def rest_of(limit: float | None, used: float) -> float | None:
-    """What is left of a limit, but the share that a comparison in numbers has at least; None if there is no limit."""
-    return None if limit is None else max(limit - used, (1 - SYMBOLS) * limit)
-
-
-def in_time(command: str, name: str, seconds: float | None, limit: float | None, progress: bool | None, make: Callable):
-    """make(), in these seconds, and those that were used; TooLong in the name of the command if they are not enough.
-
-    limit: that of the command, which the error names.
-    """
-    with limited(TimeLimit(command, name, seconds, progress)) as time_limit:
-        stage("formulas were written")
-        try:
-            return make(), time_limit.used
-        except TooLong:
-            raise TooLong(f"{command}: {name}: {out_of_time(limit, stopped(), '')}") from None
