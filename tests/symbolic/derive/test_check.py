@@ -119,8 +119,19 @@ BY_HAND = [  # name in FUNCTIONS, argument; wrong gradients, with words of the m
 ]  # fmt: skip
 
 
-def test_gradient_by_hand_may_be_a_function():
+def test_gradient_by_hand_may_be_a_function_or_that_of_a_derivation():
     assert check(softmax, {"x": partial(lambda x, g, axis: (p := x.softmax(axis)) * (g - p @ g), axis=0)}, x=("N",))
+    derivation = derive(softmax, x=ND)
+    assert check(derivation, {"x": derivation.gradients["x"]})
+
+
+def test_a_formula_of_another_shape_or_with_other_names_decides_nothing():
+    of_matrix = derive(lambda z: (z * z).sum(), z=ND).gradients["z"]
+    of_array = derive(lambda x: 2 * x, x=("N",)).gradients["x"]
+    least = derive(lambda x: (x.min() * x).sum(), x=("N",)).gradients["x"]
+    for formula in (of_matrix, of_array, least):
+        assert check(lambda x: (x.max() * x).sum(), {"x": formula}, x=("N",))["x"].verdict == "undecided"
+    assert check(lambda x: (x.min() * x).sum(), {"x": least}, x=("N",))
 
 
 @pytest.mark.parametrize("size", ["2*K", "K + 1"])

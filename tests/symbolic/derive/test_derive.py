@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from sympy import Expr, Indexed, S, Sum
+from sympy import Expr, Indexed, S, Sum, Symbol
 
 import tinytensor as tt
 from derivations import equations
@@ -201,8 +201,10 @@ def test_equation_17_follows_from_a_users_code(part):
 
 @pytest.mark.slow
 def test_parameters_of_a_module_are_arguments():
-    derivation = derive(reviewed.Net(), x=("N", 16))
-    assert derivation and "the module's sizes 16, 32 are these numbers" in derivation.assumptions
+    derivation = derive(reviewed.Net(), x=("N", "D=16"))
+    assert "each 16 of the module is D" in derivation.assumptions
+    assert "the module's sizes 32 are these numbers" in derivation.assumptions
+    assert all(name_of(x.left) != Symbol("D") for x in derivation.lines)
 
 
 @pytest.mark.parametrize("fn", [lambda x: x.roll(2), lambda x: x.roll(-2), lambda x: x[-2:], lambda x: x[:2]])

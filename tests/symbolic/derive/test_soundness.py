@@ -387,6 +387,24 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1, "proved"), (2, "undecided")])
+def test_a_formula_of_another_function_is_read_in_its_own_names(factor, verdict):
+    """2 Σ_n X_nd A_n is the gradient of both, but A is another array."""
+
+    def loss(X, w):
+        A = X @ w
+        return (A**2).sum()
+
+    def scaled(X, w):
+        A = factor * X @ w
+        return (A**2).sum() / factor
+
+    arguments = {"X": ND, "w": ("D",)}
+    formula = derive(scaled, **arguments).gradients["w"]
+    assert str(formula) == str(derive(loss, **arguments).gradients["w"])
+    assert check(loss, {"w": formula}, **arguments)["w"].verdict == verdict
+
+
 def test_numbers_of_samples_meet_zeros_ties_and_every_class():
     samples_ = derive(lambda x, t: (x * t).sum(), x=N, t=T).samples
     assert {s.at[n] for s in samples_ for n in s.at} >= set(range(1, 10))

@@ -29,12 +29,14 @@ from tinytensor.symbolic.derive.arguments import factors
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
-from tinytensor.symbolic.derive.results import Key, Result
+from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.trace import Trace, format_sizes, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import fresh
+from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.prove.proof import format_numbers
@@ -69,12 +71,14 @@ OF_NUMBERS = {n: _of_numbers(FUNCTIONS[n], getattr(builtins, n)) for n in ("min"
 STAND_INS.update(OF_NUMBERS.values())
 
 
-def function_by_hand(hand) -> Callable:
-    """A gradient by hand as a function of tensors by name."""
-    if callable(hand):
+def function_by_hand(hand) -> Callable | Formula:
+    """A gradient by hand as a function of tensors by name; a formula as it is."""
+    if callable(hand) or isinstance(hand, Formula):
         return hand
     if not isinstance(hand, str):
-        raise TypeError(f"check: a gradient by hand is a function of tensors or a text, not {type(hand).__name__}")
+        raise TypeError(
+            f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
+        )
     file = "<the gradient by hand>"
     tree = ast.parse(hand.strip(), file, "eval")  # a SyntaxError shows the text, with a caret
     code, whole = compile(tree, file, "eval"), sys.modules["tinytensor"]
@@ -160,6 +164,25 @@ def read_by_hand(derivation: Result, name: Key, function: Callable) -> HandGradi
     entry = rename(expanded(entry, lines))
     refuse_no_number(entry)
     return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
+
+
+def formula_by_hand(derivation: Result, name: Key, hand: Formula) -> HandGradient:
+    """The entry of a formula, in the names of arguments alone; of another derivation, in those of this one."""
+    derived, theirs = derivation.derived, hand.derived
+    left, _ = derivation.entry(name)
+    indices, theirs_indices = (getattr(x, "indices", ()) for x in (left, hand.left))
+    if [i.size for i in theirs_indices] != [i.size for i in indices]:
+        raise NotDerivable(f"the formula is one of {text(hand.left)}, and not of {text(left)}")
+    right = expanded(fresh(hand.right).xreplace(dict(zip(theirs_indices, indices))), list(theirs.adjoints.values()))
+    if theirs is not derived:
+        changed = _constants(derived.trace, theirs.trace)
+        outputs = [name_of(x.output) for x in (theirs, derived)]
+        if getattr(outputs[0], "sizes", ()) == getattr(outputs[1], "sizes", ()):
+            changed[d(outputs[0])] = d(outputs[1])
+        right = renamed(expanded(right, theirs.forward), changed)
+        if unknown := names_in(right) - {*derived.trace.arrays.values(), *changed.values()}:
+            raise NotDerivable(f"the formula has a name of another function: {min(map(str, unknown))}")
+    return HandGradient(right, (), ())
 
 
 def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:

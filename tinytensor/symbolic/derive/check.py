@@ -281,9 +281,9 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     return gradients
 
 
-def _checked(result: Result, name: Key, hand: Callable, time: TimeLimit) -> Checked:
+def _checked(result: Result, name: Key, hand: Callable | Formula, time: TimeLimit) -> Checked:
     decided = partial(Checked, name, result.label(name), result.gradients.get(name))
-    compared = compare_at_samples(result, name, hand)
+    compared = Comparison() if isinstance(hand, Formula) else compare_at_samples(result, name, hand)
     if compared.example:
         return decided("refuted", "", compared.example, find_term=partial(_find_term, result, name, hand))
     try:
@@ -299,9 +299,9 @@ def _checked(result: Result, name: Key, hand: Callable, time: TimeLimit) -> Chec
     return decided("undecided", why)
 
 
-def _proved(result: Result, name: Key, hand: Callable, compared: Comparison, decided: Callable) -> Checked:
+def _proved(result: Result, name: Key, hand: Callable | Formula, compared: Comparison, decided: Callable) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand; NotDerivable says why nothing is decided."""
-    by_hand, derived = read_by_hand(result, name, hand), result.derived
+    by_hand, derived = _read(result, name, hand), result.derived
     if result.theorem is None:
         raise NotDerivable(result.verdict)
     _, entry = result.entry(name)
@@ -325,14 +325,18 @@ def _proved(result: Result, name: Key, hand: Callable, compared: Comparison, dec
     return decided("proved", "", "", verdict(whole, restricted), conditions, bool(restricted))
 
 
+def _read(result: Result, name: Key, hand: Callable | Formula) -> HandGradient:
+    return (formula_by_hand if isinstance(hand, Formula) else read_by_hand)(result, name, hand)
+
+
 # ------------------------------------------------------------------------------------------------ what differs
 
 
-def _find_term(result: Result, name: Key, hand: Callable) -> str:
+def _find_term(result: Result, name: Key, hand: Callable | Formula) -> str:
     """What differs, in words; empty if it is not seen in a few seconds."""
     try:
         with limited(TimeLimit("check", result.name, TERM, False)):
-            return _term(result, name, read_by_hand(result, name, hand)) if name in result.gradients else ""
+            return _term(result, name, _read(result, name, hand)) if name in result.gradients else ""
     except WrongShape as error:
         return str(error)
     except (TooLong, NotDerivable):

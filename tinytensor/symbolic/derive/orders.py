@@ -25,7 +25,7 @@ def derive(
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, a product, "2*K", or a sum of
     such, "2*M + 1". A loop with as many steps as a size says is read as a recurrence, if its steps are alike.
-    The parameters of a Module are arguments by their names, dots as underscores, and of its own sizes.
+    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
 
     where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
     and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
