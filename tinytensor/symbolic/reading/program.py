@@ -16,6 +16,7 @@ from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
+from tinytensor.symbolic.reading.loops import ELSEWHERE
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, never_negative
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
@@ -100,6 +101,8 @@ def _problems(reading: Reading, written: list[str], failure: BaseException | Non
         yield f"an error or a warning that names a size was not raised{reading.texts}"
     if failure is None and reading.open_loops:
         yield f"a loop over a size is left before its last step{reading.open_loops[-1].where}"
+    if failure is None and reading.comprehensions:
+        yield f"{ELSEWHERE}{reading.comprehensions[-1].where}"
     if failure is None and reading.left:
         yield f"{reading.left[0]} ends by an error that Python drops: at other sizes it may be none"
     if changed := changed_names(reading.outside):
@@ -161,5 +164,5 @@ def _check_steps(reading: Reading) -> None:
         if any(a.inside is not None and a.inside is not term.inside for a in parts):
             raise NotDerivable(f"derive: a value of one step of a loop is used outside of it{term.where}")
         waiting += parts
-    if getattr(reading.result, "inside", None) is not None or reading.comprehensions:
+    if getattr(reading.result, "inside", None) is not None:
         raise NotDerivable("derive: a value of one step of a loop is used outside of it")
