@@ -412,7 +412,7 @@ class Loop:
         results = {name: rows.close() for name, rows in self.lists.items()}
         for name, state in self.states.items():
             if name not in self.lists:
-                results[name] = self._result(name)
+                results[name] = self._result(name, after[name])
             del state.tensor
         set_locals(self.frame, results)
         if self.is_statement:
@@ -465,17 +465,20 @@ class Loop:
         tensors = [rows.appended for rows in self.lists.values() if rows.name != name]
         tensors += [carried.tensor for carried in self.states.values() if carried is not state]
         shared = any(y is x for y in tensors) or sum(alive() is not None for alive in x._data.memory) > 1
-        is_replaced = state.is_changed and x is not state.tensor
-        if is_replaced or (shared and (state.is_changed or state.term.is_augmented)):
+        if shared and (state.is_changed or state.term.is_augmented):
             refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
-    def _result(self, name: str) -> Tensor:
-        """The value that a carried name has after the loop; what the steps change in place remains the same object."""
+    def _result(self, name: str, end: Tensor) -> Tensor:
+        """The value that a carried name has after the loop; what the steps change in place remains the same object.
+
+        What the first step alone changes in place may not be used.
+        """
         state, start = self.states[name], self.before[name]
         result = tensor_of(SymbolicData(self.reading, state.final, state.shape, state.dtype, memory=state.memory))
         if state.is_changed:
-            dispatch_state.reading.assign_result(start, result)
-            return start
+            dispatch_state.reading.assign_result(start, result if end is state.tensor else state.tensor)
+            if end is state.tensor:
+                return start
         state.memory.append(lambda: None if self.steps >= 1 else True)  # else it is the old tensor
         return result
 
