@@ -17,7 +17,7 @@ from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
 from tinytensor.symbolic.reading.loops import ELSEWHERE
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, never_negative
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, fraction, never_negative
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
@@ -85,7 +85,6 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
-        reading.take_multiples(*map(formula_of, reading.compared))
         raise failure
     if not isinstance(result, Tensor):
         came = "a size" if type(result) in (SymInt, SymFloat) else type(result).__name__

@@ -97,7 +97,6 @@ class Reading:
         self.quotients: dict[Expr, None] = {}
         self.solved: dict[Expr, Expr] = {}  # N // 2 is (N - 1)/2 where N % 2 == 1
         self.products: list[Expr] = []  # numbers of elements of tensors: they fit into memory
-        self.compared: tuple = ()  # the last sizes that were found unequal, or divided
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
@@ -230,10 +229,7 @@ class Reading:
         """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
         if not self.ask(">=", q - 1):
             self.refuse("a division by a size that may be 0 or below")
-        if p.is_number and p >= 0 and self.ask(">=", q - 1 - p):
-            return 0  # 1 // N, from N = 2 on
-        whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
-        return self.number(whole + floor((p - whole * q).expand() / q))
+        return self.number(floor((p / q).expand()))
 
     def solve(self, p: Expr) -> None:
         """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
@@ -383,22 +379,16 @@ class SymInt(_Number):
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
 
-    def __pow__(self, n, modulus=None):
-        if modulus is not None:
-            self.reading.refuse("pow() of a size with a modulus")
+    def __pow__(self, n):
         return prod([self] * n) if type(n) is int and n >= 0 else super().__pow__(n)
 
     def _of_whole(compute: Callable) -> Callable:
         """An operator of two whole numbers."""
         return lambda self, value: compute(self, value) if type(value) in WHOLE else _foreign(self, value)
 
-    def _remainder(self, value):
-        self.reading.compared = self, value
-        return self - self // value * value
-
     __floordiv__ = _of_whole(lambda n, m: n.reading.divided(n.expr, formula_of(m)))
     __rfloordiv__ = _of_whole(lambda n, m: n.reading.divided(formula_of(m), n.expr))
-    __mod__, __rmod__ = _of_whole(_remainder), _of_whole(lambda n, m: m - m // n * n)
+    __mod__, __rmod__ = (_of_whole(lambda n, m: n - n // m * m), _of_whole(lambda n, m: m - m // n * n))
     __divmod__, __rdivmod__ = _of_whole(lambda n, m: (n // m, n % m)), _of_whole(lambda n, m: (m // n, m % n))
 
     def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
@@ -413,10 +403,7 @@ class SymInt(_Number):
                 value = math.floor(value) + (value != math.floor(value) and name in ("__lt__", "__ge__"))
             if type(value) not in WHOLE:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            answer = self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
-            if operation == "==" and not answer and type(value) is SymInt:
-                self.reading.compared = self, value
-            return answer
+            return self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
 
         return method
 

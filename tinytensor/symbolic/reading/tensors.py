@@ -6,7 +6,6 @@ which refuses every attribute that it does not know: a way that nobody thought o
 """
 
 import weakref
-from functools import reduce
 from math import prod
 from types import SimpleNamespace
 
@@ -283,9 +282,6 @@ SPANS = {
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "neg": lambda a: (-a[1], -a[0]),
     "mul": _products,
-    "square": lambda a: _products(a, a),
-    "absolute": lambda a: a if never_negative(a[0]) else None,
-    **dict.fromkeys(("maximum", "minimum"), _hull),
     "where": lambda c, a, b: _hull(a, b),
     "floor_divide": lambda a, b: (0, a[1]) if never_negative(a[0]) and never_negative(b[0] - 1) else None,
     "remainder": lambda a, b: (0, b[1] - 1) if never_negative(b[0] - 1) else None,
@@ -388,8 +384,7 @@ def joined(op, reading, args):
     if op.name == "stack":
         dim = dim % (len(shapes[0]) + 1)
         shapes = [(*shape[:dim], 1, *shape[dim:]) for shape in shapes]
-    span = reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs))
-    return joined_shape(shapes, dim)[1], xs[0]._data.dtype, span
+    return joined_shape(shapes, dim)[1], xs[0]._data.dtype
 
 
 def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
