@@ -24,7 +24,6 @@ from tinytensor.symbolic.reading.tensors import (
     Term,
     as_term,
     tensor_of,
-    terms_of,
 )
 
 
@@ -90,7 +89,8 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
         came = "a size" if type(result) in (SymInt, SymFloat) else type(result).__name__
         raise NotDerivable(f"derive: the function returned {came}; expected one tensor: return the one to derive")
     reading.arguments = {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)}
-    _check_steps(reading)
+    if getattr(reading.result, "inside", None) is not None:
+        raise NotDerivable("derive: a value of one step of a loop is used outside of it")
 
 
 def _problems(reading: Reading, written: list[str], failure: BaseException | None) -> Iterator[str]:
@@ -149,19 +149,3 @@ def _assume(reading: Reading, condition: SizeCondition, split: dict) -> None:
     elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
         why = f", since the function takes {', '.join(map(str, split))} apart" if split else ""
         raise NotDerivable(f"derive: no sizes meet {condition}{why}")
-
-
-def _check_steps(reading: Reading) -> None:
-    """NotDerivable where a value of one step of a loop is used outside of the loop."""
-    seen: set[int] = set()
-    waiting = [t for t in (*reading.terms, reading.result) if isinstance(t, Term)]
-    for term in waiting:
-        if id(term) in seen or term.name == "rows":
-            continue
-        seen.add(id(term))
-        parts = terms_of(term.args)
-        if any(a.inside is not None and a.inside is not term.inside for a in parts):
-            raise NotDerivable(f"derive: a value of one step of a loop is used outside of it{term.where}")
-        waiting += parts
-    if getattr(reading.result, "inside", None) is not None:
-        raise NotDerivable("derive: a value of one step of a loop is used outside of it")

@@ -65,6 +65,9 @@ class Term:
         self.where = where()
         if reading is not None:
             reading.terms.append(self)
+        for a in terms_of(args):
+            if a.inside is not None and a.inside not in a.inside.reading.open_loops and name != "rows":
+                a.inside.reading.refuse("a value of one step of a loop is used outside of it")
 
     def __repr__(self):
         return f"{self.name}({', '.join(map(str, self.args))})"
