@@ -286,6 +286,16 @@ async def waits(n):
     return int.bit_length(n)
 
 
+class Sorted:
+    """NumPy drops the TypeError of its argsort(), which a number would not raise."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def argsort(self, **options):
+        return int.bit_length(self.n)
+
+
 class Tagged:
     """Its __init__() gives an attribute to another object."""
 
@@ -702,6 +712,7 @@ TRICKS = {
     "(20).__eq__(N)": lambda x: if_((20).__eq__(N(x)) is True, x),
     "len('a' * N)": lambda x: if_(len("a" * N(x)) == 20, x),
     "len([0] * N)": lambda x: if_(len([0] * N(x)) == 20, x),
+    "an error that NumPy drops": lambda x: if_(np.argsort(Sorted(N(x))) == 0, x),
     "N.expr": lambda x: if_(N(x).expr == 20, x),
     "a coroutine": lambda x: if_(waits(N(x)).send(None) == 20, x),
     "N.bit_length()": lambda x: if_(N(x).bit_length() > 8, x),
