@@ -107,7 +107,6 @@ class Reading:
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
-        self.names: set[str] = set()  # of all code that was run
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.left: list[str] = []  # the functions of the user's that end by an error
         self.texts = ""  # where the engine wrote a size into a text, as of an error
