@@ -616,6 +616,13 @@ class Loops:
             h = h + x[t] * next(count)
         return h
 
+    def iterator_in_a_step(x):
+        h, twice = zero(), reversed(range(0, 2 * len(x), len(x)))
+        for t in range(len(x)):
+            for _ in twice:
+                h = h + x[t]
+        return h
+
     def by_push(x):
         rows, h = [], zero()
         push = rows.append

@@ -70,7 +70,7 @@ class Backend:
         if op is shape.slice_op:
             args = args[0], cut(args[0], parse_index(*args).view)
         result = dispatch(op, args)
-        if all(type(a) is CarriedNumber for a in args if isinstance(a, Tensor)):
+        if isinstance(result, Tensor) and {type(a) for a in args if isinstance(a, Tensor)} == {CarriedNumber}:
             result.__class__ = CarriedNumber
         return result
 

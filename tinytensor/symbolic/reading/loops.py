@@ -178,15 +178,13 @@ class Growing(Items):
             self._refuse()
         self.appended = x
 
-    def last(self) -> Tensor:
-        """The last item before the loop."""
-        return self.before[-1] if self.before and isinstance(self.before[-1], Tensor) else self._refuse()
-
     def __getitem__(self, key):
         if type(key) is not int or key != -1:
             self._refuse()
         if self.appended is None and self.carried is None:
-            self.carried = self.owner.carried(self.name, self.last())
+            if not self.before or not isinstance(self.before[-1], Tensor):
+                self._refuse()
+            self.carried = self.owner.carried(self.name, self.before[-1])
         return self.carried if self.appended is None else self.appended
 
     def close(self) -> "Collected":
@@ -259,7 +257,7 @@ class Carried:
     """
 
     def __init__(self, name: str, x, loop: "Loop"):
-        self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
+        self.name, self.term, self.final = name, Term("carried", name), Term("final", name)
         for term in (self.term, self.final):
             term.depends = term.is_real = term.on_tape = True
         self.term.inside, self.term.is_augmented = loop, False
@@ -274,10 +272,6 @@ class Carried:
         """Has the step changed it in place?"""
         return self.tensor._data.term is not self.term
 
-    def set_ends(self, start, end: Tensor) -> None:
-        self.start, self.end = as_term(start), as_term(end)
-        self.memory = end._data.memory
-
 
 def set_locals(frame, values: dict) -> None:
     """Give local names of a frame these values."""
@@ -287,8 +281,10 @@ def set_locals(frame, values: dict) -> None:
 
 
 def _is_followed(x) -> bool:
-    """A tensor without values, or items: the reading itself sees each change of these."""
-    return (isinstance(x, SymbolicTensor) and not vars(x)) or isinstance(x, Items | Loop)
+    """A tensor without values, or items that a step can't use up: the reading itself sees each change of these."""
+    if type(x) is Items:
+        return x.run or not x.once
+    return (isinstance(x, SymbolicTensor) and not vars(x)) or type(x) in (Collected, Loop)
 
 
 # ------------------------------------------------------------------------------------------------ loops
@@ -326,7 +322,9 @@ class Loop:
             self._close(names)
             raise StopIteration
         self._look_at_body()
-        if self.is_statement and not self.peeled and self._starts_apart(names) and self.count >= 1:
+        # the first step is another one by a name without a value before it, or by a question in a step
+        apart = (self.stored - names.keys()) & self.later or (self.step, "first step") in self.reading.learnt
+        if apart and self.is_statement and not self.peeled and self.count >= 1:
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
         self._begin(names)
@@ -359,16 +357,11 @@ class Loop:
                 waiting += i.arg - 1 if i.opname == "UNPACK_SEQUENCE" else -1
                 self.variables.add(i.argval)
         self.stored = {i.argval for i in step if i.opname in STORED} - self.variables
-        pairs = [(before, name) for before, _, name in with_the_one_before(step)]
-        self.appended = {before.argval for before, name in pairs if name == "append" and before.opname in LOCAL}
+        loaded = [(i.argval, name) for i, _, name in with_the_one_before(step) if i.opname in LOCAL]
+        self.appended = {local for local, name in loaded if name == "append"}
         self.later = {i.argval for i in code if i.offset >= start.argval and i.opname in LOCAL}
         for problem in in_a_step(step):
             refuse(problem)
-
-    def _starts_apart(self, names: dict) -> bool:
-        """Is the first step another one: by a name without a value before it, or by a question in a step?"""
-        missing = (self.stored - names.keys()) & self.later
-        return bool(missing) or (self.step, "first step") in self.reading.learnt
 
     def later_steps(self) -> Expr:
         """p of p >= 0, which all steps but the first meet."""
@@ -443,11 +436,11 @@ class Loop:
             x, state, rows = after.get(name), self.states.get(name), self.lists.get(name)
             if state is None and (x is start or rows is not None or name in self.variables):
                 continue
-            start, x = (rows.last(), rows.appended) if rows is not None else (start, x)
+            start, x = (rows.before[-1], rows.appended) if rows is not None else (start, x)
             self._check(name, x, state)
             if rows is None and not getattr(as_term(start), "on_tape", False) and not self.steps >= 1:
                 self.reading.refuse(f"{name} is a constant after a loop without a step")
-            state.set_ends(start, x)
+            state.start, state.end, state.memory = as_term(start), as_term(x), x._data.memory
             ends.append(x)
         if len({*map(id, ends)}) < len(ends):
             self.reading.refuse("two names of one tensor at the end of a step: clone() one of them")
