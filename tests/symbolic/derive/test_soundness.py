@@ -5,7 +5,6 @@ would be called proved: a meaning that is off by one, a size that is never tried
 condition that is dropped, a derivation that is not asked.
 """
 
-import math
 from functools import partial
 
 import numpy as np
@@ -199,7 +198,7 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
     (lambda x: (1 / (1 + x**2)).sum(), X, "-2 * x / (1 + x**2)**2", "no condition"),
     (lambda x: F.softplus(x).sum(), X, "sigmoid(x)", "no argument of softplus is above its threshold"),
     (lambda x: x.sum() * (tt.tensor(len(x)).double() % 2), X, "tensor(N).double() % 2 * ones(N)", "no condition"),
-    (lambda x: x.sum() * math.floor(len(x) / 4), X, "N // 4 * ones(N)", "no condition"),
+    (lambda x: x.sum() * (len(x) // 4), X, "N // 4 * ones(N)", "no condition"),
     (lambda x, t: (x * (t.double() // 2)).sum(), XT, "t // 2", "no condition"),
 ]  # fmt: skip
 

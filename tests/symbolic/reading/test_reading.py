@@ -4,8 +4,6 @@ Each trick is refused with its line, or its derivation has the function's gradie
 wherever its conditions hold.
 """
 
-import ast
-import operator
 import sys
 import threading
 
@@ -220,33 +218,6 @@ def test_what_a_reading_changes_before_it_begins_anew_is_noticed():
         derive(falling, x=N)
 
 
-def test_a_loop_is_what_was_compiled_whatever_its_source_says_now(tmp_path):
-    source = (
-        "def f(x):\n    h, n = 0.0, [1.0]\n    for t in range(len(x)):\n        {}\n        h\n    return h * sum(n)"
-    )
-    file = tmp_path / "changed.py"
-    for step, words in {
-        "h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)": "asks for a type",
-        "h = h + x[t]; add(n, [1.0])": "n is changed",
-        "h = h + x[t]; n.append(1.0)": "n collects",
-        "h = h + x[t]; break": "left before its last step",
-    }.items():
-        names = {"add": operator.iadd}
-        exec(compile(source.format(step), file, "exec"), names)
-        file.write_text(source.format("h = h + x[t]"))
-        with pytest.raises(NotDerivable, match=words):
-            derive(names["f"], x=N)
-
-
-def test_a_comprehension_is_what_was_compiled_whatever_its_source_says_now(tmp_path):
-    source = "def f(x):\n    n = {}([x[t] for t in range(len(x))])\n    return n * tt.stack([x.sum()]).sum()"
-    file, names = tmp_path / "changed.py", {"tt": tt, "join": tt.stack}
-    exec(compile(source.format("len "), file, "exec"), names)
-    file.write_text(source.format("join"))
-    with pytest.raises(NotDerivable, match="of which Python keeps the source"):
-        derive(names["f"], x=N)
-
-
 def test_a_reading_leaves_the_engine_as_it_was():
     before = len, range, Tensor.of, tt.get_default_dtype()
     with pytest.raises(NotDerivable):
@@ -254,8 +225,6 @@ def test_a_reading_leaves_the_engine_as_it_was():
     assert (len, range, Tensor.of, tt.get_default_dtype()) == before
     assert not isinstance(tt.ones(3), SymbolicTensor)
     assert isinstance(range(3), range)
-    derive(lambda x: sum(x[n] * n for n in range(len(x))), x=N)
-    assert not vars(ast.parse("x").body[0].value.ctx)  # a node that all trees share
 
 
 def engine_names() -> dict[tuple[str, str], object]:
@@ -314,15 +283,8 @@ def test_equal_sizes_broadcast_without_a_question():
 
 
 def test_sizes_that_do_not_fit_are_taken_apart():
-    """Halves of N that must be N when they are joined: N is 2 N2."""
-
-    def halves(x):
-        h = x.shape[0] // 2
-        return x[:h] * x[h:]
-
-    args = arguments({"x": N}, {})
     with pytest.raises(Split, match=r"N = 2 \* N2 or N2 \* 2"):
-        read(halves, args)
+        read(lambda x: x.chunk(2)[0], arguments({"x": N}, {}))
 
 
 a = [id]  # which `derive` refuses where a function uses it
@@ -336,15 +298,3 @@ def test_local_name_is_not_taken_for_a_global_one():
     assert derive(f, x=N).verdict == ANY
     with pytest.raises(NotDerivable, match="uses a"):
         derive(lambda x: x.sum() * len(a), x=N)
-
-
-def test_a_range_of_no_numbers_bounds_no_others():
-    """arange(0) lies from 0 to -1; joined with 5, it ends at 5."""
-
-    def joined(x):
-        n = 1500 - len(x)
-        return (x * x).sum() * (1 + (tt.cat((tt.arange(n), tt.tensor([5]))) > n + 4).double().sum())
-
-    derivation = derive(joined, x=N, where="N <= 1500")
-    x, want = backward(joined, 1500)
-    assert derivation and np.allclose(derivation.evaluate(x=x)["x"], want)

@@ -9,7 +9,6 @@ import functools
 import itertools
 import math
 import operator
-import threading
 import types
 
 import numpy as np
@@ -106,17 +105,6 @@ def items_read(read):
     return f
 
 
-def held(box, change, value):
-    def f(x):
-        h, own = tt.zeros((), dtype=tt.float64), box()
-        for t in range(len(x)):
-            change(own)
-            h = h + x[t] * value(own)
-        return h
-
-    return f
-
-
 def counting(box, change, count):
     """A state that a step changes without a name of its own."""
 
@@ -131,10 +119,6 @@ def counting(box, change, count):
 
 
 add = operator.iadd
-
-
-def more(rows):
-    rows += [1.0]
 
 
 def applied(f):
@@ -234,14 +218,6 @@ def compiled(body, module=__name__, file="<string>", header="def __eq__(self, n)
     return lambda x: if_(of_text == N(x), x)
 
 
-def answering_inside(x):
-    class Weights:
-        def __getattr__(self, name):
-            return 2.0
-
-    return s(x) * Weights().w
-
-
 @dataclasses.dataclass(frozen=True, order=True)
 class Sized:
     n: int
@@ -272,7 +248,7 @@ def whole_numbers(x, number):
     return (tt.arange(N(x)) + number).double()
 
 
-asking, is_of = [isinstance], isinstance
+is_of = isinstance
 
 
 def later_part(x, first=300):
@@ -280,34 +256,22 @@ def later_part(x, first=300):
     return x * (tt.arange(len(x)) >= first)
 
 
-def in_module(name, program):
-    """The program, in a module that has given itself this name."""
-    return types.FunctionType(program.__code__, globals() | {"__name__": name})
-
-
 def later(x, condition, first=300):
     return s(x) + s(later_part(x, first)) * (2.0 if condition else 1.0)
 
 
-def count(x, n):
-    for _ in range(len(x)):
-        n = n + 1
-    return n
+def run_twice(items):
+    """Two loops over the items of an iterator, of which the second has none."""
 
+    def f(x):
+        h, rows = s(x), items(later_part(x))
+        for row in rows:
+            h = h + row[1] ** 2
+        for row in rows:
+            h = h + row[1] ** 2
+        return h
 
-def asked_in_a_step(x, is_number):
-    h = 0.0
-    for _ in range(len(x)):
-        h = h * 0.5 + (2.0 if is_number(h) else 1.0)
-    return s(x) + s(later_part(x)) * h
-
-
-def by_another_name(x):
-    return asked_in_a_step(x, lambda h: is_of(h, float))
-
-
-def by_default(x):
-    return asked_in_a_step(x, lambda h, asks=isinstance: asks(h, float))
+    return f
 
 
 switching, grids, asked_tensor = np.zeros(6), np.zeros((2, 3)), tt.zeros(3)
@@ -318,40 +282,18 @@ exec("def identity_of(n): return abs(n)", other_builtins)
 identity_of = other_builtins["identity_of"]
 
 
-class QuietCoroutine:
-    async def __aenter__(self):
-        pass
-
-    async def __aexit__(self, *error):
-        return True
+async def waits(n):
+    return int.bit_length(n)
 
 
-async def quiet_coroutine(n, rows):
-    async with QuietCoroutine():
-        rows.append(int.bit_length(n))
-
-
-@types.coroutine
-def run_coroutine(n, rows):
-    yield from quiet_coroutine(n, rows)
-
-
-class Shaped:
-    """NumPy drops the error of its ndim, which no stand-in of a size would raise."""
+class Sorted:
+    """NumPy drops the TypeError of its argsort(), which a number would not raise."""
 
     def __init__(self, n):
         self.n = n
 
-    @property
-    def ndim(self):
-        return 0 * bool(self.n.expr) + 1
-
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros((1,) * (1 + (self.n > 2100)))
-
-
-def gradient_is_wanted(self):
-    return self._requires_grad
+    def argsort(self, **options):
+        return int.bit_length(self.n)
 
 
 class Tagged:
@@ -376,21 +318,6 @@ class Held:
             same = asks(N(x)) == asks(20)
 
         return if_(Answer.same, x)
-
-    def of_self(x):
-        return if_(gradient_is_wanted(x), x)
-
-    def of_a_size(x):
-        return if_(np.ndim(Shaped(N(x))) == 2, x)
-
-
-class Ends:
-    """Programs in which an error of a size ends no call."""
-
-    def in_a_coroutine(x):
-        rows = []
-        list(run_coroutine(N(x), rows))
-        return s(x) * len(rows)
 
 
 class Kept:
@@ -422,31 +349,11 @@ class Kept:
 class Questions:
     """Programs that ask what a size, a value or an object is."""
 
-    def try_reshape(x):
-        try:
-            x.reshape(4, 5)
-            return 2 * s(x)
-        except RuntimeError:
-            return s(x)
-
-    def try_int(x):
-        try:
-            return s(x) * int.bit_length(N(x))
-        except TypeError:
-            return s(x)
-
     def swallowed(x):
         try:
             return s(x) * int(N(x))
         except BaseException:
             return s(x)
-
-    def in_thread(x):
-        values = []
-        thread = threading.Thread(target=lambda: values.append(x.max().item()))
-        thread.start()
-        thread.join()
-        return if_(values and values[0] > 1000, x)
 
     def global_count(x):
         counter[0] += 1
@@ -489,32 +396,6 @@ class Questions:
 
 class Loops:
     """Programs with loops: their states, and the items that they collect."""
-
-    def enumerated_twice(x):
-        h, items = s(x), enumerate(later_part(x))
-        for _, y in items:
-            h = h + y * y
-        for _, y in items:
-            h = h + y * y
-        return h
-
-    def zipped_twice(x):
-        h, pairs = s(x), zip(x, later_part(x))
-        for y, z in pairs:
-            h = h + y * z
-        for y, z in pairs:
-            h = h + y * z
-        return h
-
-    def reversed_twice(x):
-        y, steps = later_part(x), reversed(range(len(x)))
-        return s(x) + sum(y[t] ** 2 for t in steps) + sum(y[t] ** 2 for t in steps)
-
-    def by_local_name(x):
-        asks, h = isinstance, 0.0
-        for _ in range(len(x)):
-            h = h * 0.5 + (2.0 if asks(h, float) else 1.0)
-        return s(x) + s(later_part(x)) * h
 
     def matched_range(x):
         match range(len(x)):
@@ -576,16 +457,6 @@ class Loops:
             h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)
         return h
 
-    def matched(x):
-        h = 0
-        for t in range(len(x)):
-            match h:
-                case int():
-                    h = 2 * x[t]
-                case _:
-                    h = h + x[t]
-        return h
-
     def key_of_a_dict(x):
         h = zero()
         weights = {h: 2.0}
@@ -598,14 +469,6 @@ class Loops:
         for t in range(len(x)):
             h += x[t]
             rows.append(h)
-        return s(tt.stack(rows))
-
-    def collected_then_changed(x):
-        h, rows = zero(), []
-        for t in range(len(x)):
-            h = h * 0.5 + x[t]
-            rows.append(h)
-        h *= 2
         return s(tt.stack(rows))
 
     def changed_a_step_later(x):
@@ -726,29 +589,6 @@ class Loops:
             rows.append(rows[-1] + x[t])
         return s(tt.stack(rows))
 
-    def loop_in_the_first_step(x):
-        h = x[0] * 1
-        for t in range(len(x)):
-            if t == 0:
-                for k in range(len(x)):
-                    h = h * 0.5 + x[k]
-            h = h * 0.5 + x[t]
-        return h
-
-    def falling(x):
-        w, h = 1.0, zero()
-        for t in range(len(x)):
-            h, w = h + w * x[t], w * 0.5
-        return h
-
-    def unchanged(x):
-        h, w, y = x[0] * 2, 0.5, zero()
-        for t in range(len(x)):
-            if len(x) < 1:
-                h, w = h * 2, w * 2
-            y = y + h * x[t] * w
-        return y * h * w
-
     def number_after_no_step(x):
         h = 0.0
         for t in range(len(x) - 150):
@@ -776,6 +616,13 @@ class Loops:
             h = h + x[t] * next(count)
         return h
 
+    def iterator_in_a_step(x):
+        h, twice = zero(), reversed(range(0, 2 * len(x), len(x)))
+        for t in range(len(x)):
+            for _ in twice:
+                h = h + x[t]
+        return h
+
     def by_push(x):
         rows, h = [], zero()
         push = rows.append
@@ -783,19 +630,6 @@ class Loops:
             push(1.0)
             h = h + x[t]
         return h * (2.0 if len(rows) > 150 else 1.0)
-
-    def by_pop(x):
-        pop, h = ([3.0] + [1.0] * 149).pop, zero()
-        for t in range(len(x)):
-            h = h + x[t] * pop()
-        return h
-
-    def by_send(x):
-        send, h = numbers().send, zero()
-        send(None)
-        for t in range(len(x)):
-            h = h + x[t] * (1.0 + (send(None) > 150))
-        return h
 
     def by_gradient(x):
         w, h = tt.ones(1, dtype=tt.float64, requires_grad=True), zero()
@@ -842,19 +676,6 @@ class Loops:
             h = h + y[t]
         return h * (2.0 if len(y.rows) > 150 else 1.0)
 
-    def matched_afterwards(x):
-        match count(x, 0.0):
-            case float():
-                return s(x)
-        return s(x) + s(later_part(x, 2100))
-
-    def second_beginning(x):
-        steps, h = range(len(x) // 300), s(x)
-        steps.__init__(0, abs)
-        for t in steps:
-            h = h + x[t]
-        return h
-
     def outer_names_in_a_step(x):
         h = zero()
         for t in range(len(x)):
@@ -885,14 +706,11 @@ class Loops:
 TRICKS = {
     **functions_of(Questions),
     **{f"held: {name}": program for name, program in functions_of(Held).items()},
-    **{f"ends: {name}": program for name, program in functions_of(Ends).items()},
     **{f"kept: {name}": program for name, program in functions_of(Kept).items()},
     **functions_of(Loops),
     "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
     "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
     "dict.get(N)": lambda x: s(x) * {20: 2.0}.get(N(x), 1.0),
-    "dict.get(x.shape)": lambda x: s(x) * {(20,): 2.0}.get(x.shape, 1.0),
-    "N in {20, 40}": lambda x: if_(N(x) in {20, 40}, x),
     "N in (20, 40)": lambda x: if_(N(x) in (20, 40), x),
     "list[N]": lambda x: s(x) * [1.0, 2.0][N(x)],
     "x.shape == (20,)": lambda x: if_(x.shape == (20,), x),
@@ -901,23 +719,19 @@ TRICKS = {
     "(20).__eq__(N)": lambda x: if_((20).__eq__(N(x)) is True, x),
     "len('a' * N)": lambda x: if_(len("a" * N(x)) == 20, x),
     "len([0] * N)": lambda x: if_(len([0] * N(x)) == 20, x),
+    "an error that NumPy drops": lambda x: if_(np.argsort(Sorted(N(x))) == 0, x),
+    "N.expr": lambda x: if_(N(x).expr == 20, x),
+    "a coroutine": lambda x: if_(waits(N(x)).send(None) == 20, x),
     "N.bit_length()": lambda x: if_(N(x).bit_length() > 8, x),
-    "N.real": lambda x: if_(N(x).real == 20, x),
-    "N.numerator": lambda x: if_(N(x).numerator == 20, x),
     "x.stride(0)": lambda x: if_(x.unsqueeze(0).stride(0) == 20, x),
     "x.__len__()": lambda x: if_(x.__len__() == 20, x),
     "np.shape(x)": lambda x: if_(np.shape(x)[0] == 20, x),
-    "np.size(x)": lambda x: if_(np.size(x) == 20, x),
     "f'{N}'": lambda x: if_(f"{N(x)}" == "20", x),
-    "str(x.shape)": lambda x: if_(str(x.shape) == "(20,)", x),
     "'%d' % N": lambda x: if_("%d" % N(x) == "20", x),  # noqa: UP031
-    "math.gcd(N, 20)": lambda x: if_(math.gcd(N(x), 20) == 20, x),
     "math.isqrt(N)": lambda x: if_(math.isqrt(N(x)) == 6, x),
-    "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
     "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
     "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
     "N & 64": lambda x: if_(N(x) & 64, x),
-    "N >> 8": lambda x: if_(N(x) >> 8, x),
     "N**N < 10**400": lambda x: if_(N(x) ** N(x) < 10**400, x),
     "sorted([N, 200])": lambda x: s(x) * sorted([N(x), 200])[0],
     "min(N, 200)": lambda x: s(x) * min(N(x), 200),
@@ -925,10 +739,7 @@ TRICKS = {
     "N // 7 % 2": lambda x: if_(N(x) // 7 % 2 == 0, x),
     "np.minimum(N, 150)": lambda x: s(x) * np.minimum(N(x), 150),
     "np.arange(N)": lambda x: if_((np.arange(N(x)) >= 150).any(), x),
-    "zip(range(N), range(150))": lambda x: s(x) * len(list(zip(range(N(x)), range(150)))),
     "list(range(N))[:150]": lambda x: s(x) * len(list(range(N(x)))[:150]),
-    "range(N)[:150]": lambda x: s(x) * len(range(N(x))[:150]),
-    "max(range(N))": lambda x: if_(max(range(N(x))) > 200, x),
     "islice(range(N), 150)": lambda x: s(x) * len(list(itertools.islice(range(N(x)), 150))),
     "any(i == 150 ...)": lambda x: if_(any(i == 150 for i in range(N(x))), x),
     "[... for i in range(N)]": lambda x: s(x) * len([i for i in range(N(x)) if i < 200]),
@@ -992,7 +803,6 @@ TRICKS = {
     "a text with tinytensor's file": compiled(f"return {IS_LARGE}", tt.ops.shape.__name__, tt.ops.shape.__file__),
     "a text that counts": compiled("created.append(n); return len(created) > 900"),
     "a text with `is`": compiled("return n is self.number"),
-    "a __getattr__ inside": answering_inside,
     "dataclasses of sizes": lambda x: if_(Sized(N(x)) > sized, x),
     "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
@@ -1016,7 +826,6 @@ TRICKS = {
     "N // 2.5": lambda x: s(x) * (N(x) // 2.5),
     "isinstance(2**N, float)": lambda x: if_(isinstance(2 ** N(x), float), x),
     "math.floor(0.29 * N)": lambda x: s(x) * math.floor(N(x) * 0.29),
-    "math.ceil(N / 7)": lambda x: s(x) * math.ceil(N(x) / 7),
     "1 + 0.5**N > 1": lambda x: if_(1 + 0.5 ** N(x) > 1, x),
     "isfinite(1e300 * N**4)": lambda x: if_(math.isfinite(1e300 * N(x) ** 4), x),
     "(-1)**N": lambda x: s(x) * (-1) ** N(x),
@@ -1035,8 +844,8 @@ TRICKS = {
     "a buffer of the user's": lambda x: (buffer.add_(x[:1].detach()), s(x) * buffer.sum())[1],
     "a buffer of a module": lambda x: s(norm(x[:, None].expand(N(x), 3))),
     "grad() inside": lambda x: s(tt.autograd.grad(s(x), x)[0]),
-    "loop: an array": held(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: float(w[0])),
-    "loop: a tensor in a tuple": held(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
+    "loop: an array": counting(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: w[0]),
+    "loop: a tensor in a tuple": counting(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
     "loop: t % 150": looped(lambda h, x, t: h + x[t] * (t % 150)),
     "loop: t == 450": looped(lambda h, x, t: h + x[t] * (2.0 if t == 450 else 1.0)),
     "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
@@ -1068,12 +877,9 @@ TRICKS = {
     "changes a copy alone": lambda x: s((x * 2)[None].T.contiguous().mul_(3.0)),
     "diag(arange + 5)[0] > 0": lambda x: ((tt.diag(tt.arange(N(x)) + 5)[0] > 0) * x).sum(),
     "pad(arange + 5, (0, 3))[3:] > 0": lambda x: ((F.pad(tt.arange(N(x)) + 5, (0, 3))[3:] > 0) * x).sum(),
-    "arange / 1001 == 249 / 1001": lambda x: ((tt.arange(N(x)) / 1001 == 249 / 1001) * x).sum(),
     "arange / 1001 > tensor(249 / 1001)": lambda x: ((tt.arange(N(x)) / 1001 > tt.tensor(249 / 1001)) * x).sum(),
-    "N / 1001 > 50 / 1001": lambda x: if_(N(x) / 1001 > 50 / 1001, x),
     "sum of quotients > 0.3": lambda x: (((tt.arange(N(x)) / 10).cumsum(0) > 0.3) * x).sum(),
     "arange / 10 > 0.3": lambda x: ((tt.arange(N(x)) / 10 > 0.3) * x).sum(),
-    "N / 2 > N / 4": lambda x: if_(N(x) / 2 > N(x) / 4, x),
     "N / 10 > 0.3": lambda x: if_(N(x) / 10 > 0.3, x),
     "Parameter(x)": lambda x: s(nn.Parameter(x * (weights(x) - 1))) + s(x),
     "Buffer(x)": lambda x: s(nn.Buffer(x * (weights(x) - 1))) + s(x),
@@ -1101,15 +907,11 @@ TRICKS = {
     "loop: a list that hides": counting(Hidden, lambda rows: add(rows, [1.0]), len),
     "loop: an array of objects": counting(
         lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])),
-    "loop: a dataclass in an array": counting(
-        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n),
     "loop: a scheduler": counting(
         lambda: tt.optim.lr_scheduler.StepLR(tt.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0), step_size=150),
         lambda scheduler: scheduler.step(), lambda scheduler: 1000 * scheduler.get_last_lr()[0]),
     "loop: a ModuleList": counting(
         lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))),
-    "loop: rows += [1.0] in a helper": counting(list, more, len),
-    "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
     "loop: __init__() of a dataclass": counting(Config, lambda config: config.__init__(config.n + 1), lambda c: c.n),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
     "defaults of __call__": lambda x: if_(defaults() > 150, x),
@@ -1126,18 +928,11 @@ TRICKS = {
     "isinstance(range(N), range)": lambda x: later(x, isinstance(range(N(x)), range)),
     "isinstance(range(0, 2 * N, N), list)": lambda x: later(x, isinstance(range(0, 2 * N(x), N(x)), list)),
     "range(0, 2 * N, N) == [0, N]": lambda x: later(x, range(0, 2 * N(x), N(x)) == [0, N(x)]),
-    "the dtype of (-1)**N": lambda x: later(x, (tt.arange(3) * (-1) ** N(x)).dtype == tt.float64),
-    "full(3, (-1)**N)": lambda x: later(x, tt.full((3,), (-1) ** N(x)).dtype == tt.float64),
-    "tensor((-1)**N)": lambda x: later(x, tt.tensor((-1) ** N(x)).dtype == tt.float64),
-    "a whole number of a loop": lambda x: later(x, (tt.arange(3) * count(x, 0)).dtype == tt.float64),
-    "the type of a number of a loop": lambda x: later(x, isinstance(count(x, 0.0), float)),
-    "the type of a power, in a module with the name of another": in_module(
-        "collections", lambda x: later(x, isinstance((-1) ** N(x), float), first=2100)),
-    "the type of a number, in a module with the name of another": in_module(
-        "tinytensor.symbolic.reading.program", lambda x: later(x, isinstance(count(x, 0), int), first=2100)),
-    "isinstance by another name": by_another_name,
-    "isinstance as a default": by_default,
-    "isinstance in a list": lambda x: asked_in_a_step(x, lambda h: asking[0](h, float)),
+    "isinstance by another name": lambda x: if_(is_of(N(x), int), x),
+    "enumerate() twice": run_twice(lambda y: enumerate(y)),
+    "zip() twice": run_twice(lambda y: zip(y, y)),
+    "reversed() twice": run_twice(lambda y: reversed(tt.stack((y, y), 1))),
+    "loop: collects numbers": stacked(lambda y, t: 1.0, lambda y, rows: None),
     "sum() of nothing": lambda x: later(
         x, isinstance(sum(s(x) for t in range((N(x) + 400) // N(x) - 1)), tt.Tensor), 401),
     "result_type()": lambda x: if_(tt.result_type(tt.zeros(1), tt.zeros(1)) == tt.float64, x),

@@ -29,7 +29,7 @@ from tinytensor.native.runtime.compiler import around_compilations, compiling, g
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
-from tinytensor.symbolic.reading.loops import CarriedNumber, as_tensor, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.loops import CarriedNumber, Collected, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.rounding import jumps
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, asked_by_user, check_domain, formula_of, where
 from tinytensor.symbolic.reading.tensors import (
@@ -69,7 +69,10 @@ class Backend:
             return None
         if op is shape.slice_op:
             args = args[0], cut(args[0], parse_index(*args).view)
-        return dispatch(op, args)
+        result = dispatch(op, args)
+        if isinstance(result, Tensor) and {type(a) for a in args if isinstance(a, Tensor)} == {CarriedNumber}:
+            result.__class__ = CarriedNumber
+        return result
 
     def whole(self, name: str, *args):
         """A function of several operations, which is read as one by a formula of its own."""
@@ -228,7 +231,8 @@ def functions_for_sizes(reading) -> Iterator[None]:
         reading.refuse(f"{what}: random numbers are no function of the arguments")
 
     def length(x, /):
-        x = as_tensor(x)
+        if type(x) is Collected:
+            return x.count
         return x.shape[0] if isinstance(x, Tensor) and reading_of(x) and x.ndim else plain_len(x)
 
     def dtype(x):

@@ -16,14 +16,14 @@ from tinytensor.symbolic.prove.advice import describe_line, is_own
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, fraction, never_negative
+from tinytensor.symbolic.reading.loops import ELSEWHERE
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, fraction, never_negative
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
     Term,
     as_term,
     tensor_of,
-    terms_of,
 )
 
 
@@ -84,13 +84,13 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
-        reading.take_multiples(*map(formula_of, reading.compared))
         raise failure
     if not isinstance(result, Tensor):
         came = "a size" if type(result) in (SymInt, SymFloat) else type(result).__name__
         raise NotDerivable(f"derive: the function returned {came}; expected one tensor: return the one to derive")
     reading.arguments = {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)}
-    _check_steps(reading)
+    if getattr(reading.result, "inside", None) is not None:
+        raise NotDerivable("derive: a value of one step of a loop is used outside of it")
 
 
 def _problems(reading: Reading, written: list[str], failure: BaseException | None) -> Iterator[str]:
@@ -100,6 +100,8 @@ def _problems(reading: Reading, written: list[str], failure: BaseException | Non
         yield f"an error or a warning that names a size was not raised{reading.texts}"
     if failure is None and reading.open_loops:
         yield f"a loop over a size is left before its last step{reading.open_loops[-1].where}"
+    if failure is None and reading.comprehensions:
+        yield f"{ELSEWHERE}{reading.comprehensions[-1].where}"
     if failure is None and reading.left:
         yield f"{reading.left[0]} ends by an error that Python drops: at other sizes it may be none"
     if changed := changed_names(reading.outside):
@@ -147,19 +149,3 @@ def _assume(reading: Reading, condition: SizeCondition, split: dict) -> None:
     elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
         why = f", since the function takes {', '.join(map(str, split))} apart" if split else ""
         raise NotDerivable(f"derive: no sizes meet {condition}{why}")
-
-
-def _check_steps(reading: Reading) -> None:
-    """NotDerivable where a value of one step of a loop is used outside of the loop."""
-    seen: set[int] = set()
-    waiting = [t for t in (*reading.terms, reading.result) if isinstance(t, Term)]
-    for term in waiting:
-        if id(term) in seen or term.name == "rows":
-            continue
-        seen.add(id(term))
-        parts = terms_of(term.args)
-        if any(a.inside is not None and a.inside is not term.inside for a in parts):
-            raise NotDerivable(f"derive: a value of one step of a loop is used outside of it{term.where}")
-        waiting += parts
-    if getattr(reading.result, "inside", None) is not None or reading.comprehensions:
-        raise NotDerivable("derive: a value of one step of a loop is used outside of it")

@@ -30,7 +30,7 @@ from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, in
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
 HINTS = tuple(map(Integer, HINTS))  # large, since nothing runs so often; N > 150 is then true, and a condition
 MEMORY = 2**44  # no tensor has more elements
-EXACT = 2**50  # so large are whole numbers whose quotients are compared or rounded down
+EXACT = 2**50  # so large are whole numbers whose quotients are compared with whole numbers
 MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
 
 
@@ -97,7 +97,6 @@ class Reading:
         self.quotients: dict[Expr, None] = {}
         self.solved: dict[Expr, Expr] = {}  # N // 2 is (N - 1)/2 where N % 2 == 1
         self.products: list[Expr] = []  # numbers of elements of tensors: they fit into memory
-        self.compared: tuple = ()  # the last sizes that were found unequal, or divided
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
@@ -108,7 +107,6 @@ class Reading:
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
-        self.names: set[str] = set()  # of all code that was run
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.left: list[str] = []  # the functions of the user's that end by an error
         self.texts = ""  # where the engine wrote a size into a text, as of an error
@@ -230,10 +228,7 @@ class Reading:
         """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
         if not self.ask(">=", q - 1):
             self.refuse("a division by a size that may be 0 or below")
-        if p.is_number and p >= 0 and self.ask(">=", q - 1 - p):
-            return 0  # 1 // N, from N = 2 on
-        whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
-        return self.number(whole + floor((p - whole * q).expand() / q))
+        return self.number(floor((p / q).expand()))
 
     def solve(self, p: Expr) -> None:
         """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
@@ -383,22 +378,16 @@ class SymInt(_Number):
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
 
-    def __pow__(self, n, modulus=None):
-        if modulus is not None:
-            self.reading.refuse("pow() of a size with a modulus")
+    def __pow__(self, n):
         return prod([self] * n) if type(n) is int and n >= 0 else super().__pow__(n)
 
     def _of_whole(compute: Callable) -> Callable:
         """An operator of two whole numbers."""
         return lambda self, value: compute(self, value) if type(value) in WHOLE else _foreign(self, value)
 
-    def _remainder(self, value):
-        self.reading.compared = self, value
-        return self - self // value * value
-
     __floordiv__ = _of_whole(lambda n, m: n.reading.divided(n.expr, formula_of(m)))
     __rfloordiv__ = _of_whole(lambda n, m: n.reading.divided(formula_of(m), n.expr))
-    __mod__, __rmod__ = _of_whole(_remainder), _of_whole(lambda n, m: m - m // n * n)
+    __mod__, __rmod__ = (_of_whole(lambda n, m: n - n // m * m), _of_whole(lambda n, m: m - m // n * n))
     __divmod__, __rdivmod__ = _of_whole(lambda n, m: (n // m, n % m)), _of_whole(lambda n, m: (m // n, m % n))
 
     def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
@@ -413,10 +402,7 @@ class SymInt(_Number):
                 value = math.floor(value) + (value != math.floor(value) and name in ("__lt__", "__ge__"))
             if type(value) not in WHOLE:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            answer = self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
-            if operation == "==" and not answer and type(value) is SymInt:
-                self.reading.compared = self, value
-            return answer
+            return self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
 
         return method
 
@@ -480,8 +466,8 @@ def formula_of(n) -> Expr:
 class SymFloat(_Number):
     """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200). It says that it is a float.
 
-    _is_quotient: is it a whole number over an int, as N/10 is? It is rounded once, and its whole part is that of the
-    formula; 0.29*N is 28.999999999999996 for N = 100.
+    _is_quotient: is it a whole number over an int, as N/10 is? It is rounded once; 0.29*N is 28.999999999999996 for
+    N = 100.
     """
 
     __slots__ = ("_is_quotient",)
@@ -494,40 +480,22 @@ class SymFloat(_Number):
         object.__setattr__(self, "_is_quotient", is_quotient)
         return self
 
-    def __floor__(self):
-        """N / 2 rounded down, if it is such a quotient."""
-        n, d = whole_parts(self, self.reading)
-        if not d:
-            self.reading.refuse(f"rounding of {self.expr}")
-        return n // d
+    __floor__ = __ceil__ = refusing("rounding of a quotient: divide by //")
 
-    def __ceil__(self):
-        return -SymFloat(-self.expr, self.reading, self._is_quotient).__floor__()
-
-    def _compared(name: str, sign: str = "") -> Callable:
-        """A comparison with 0 that SymPy decides by its assumptions, or one of quotients; no other is answered."""
+    def _compared(name: str) -> Callable:
+        """A comparison with NaN or an infinity; no other is answered, since floats round."""
 
         def method(self, value):
             if type(value) not in NUMBERS:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             if type(value) is float and (value != value or (abs(value) == inf and is_small(self.expr))):
                 return getattr(0.0, name)(value)
-            if not sign:
-                self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            known = getattr(self.expr, sign) if formula_of(value) == 0 and is_small(self.expr) else None
-            if known is not None and not self.expr.is_Add:
-                return known
-            (n, d), (p, q) = (whole_parts(a, self.reading) for a in (self, value))
-            if not d or not q or not (is_exact(n * q) or is_exact(p * d)):
-                self.reading.refuse(f"a comparison of {self.expr} with {formula_of(value)}")
-            over, _ = (self.expr - formula_of(value)).as_numer_denom()
-            return getattr(self.reading.number(over), name)(0)
+            compared = f"a comparison of {self.expr} with {formula_of(value)}"
+            self.reading.refuse(f"{compared}, which floats may round: compare whole numbers, by // and %")
 
         return method
 
-    __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
-    __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
-    __eq__ = _compared("__eq__")
+    __ge__, __gt__, __le__, __lt__, __eq__ = map(_compared, ("__ge__", "__gt__", "__le__", "__lt__", "__eq__"))
 
 
 WHOLE = (SymInt, int, bool)
@@ -545,24 +513,12 @@ def is_small(formula: Expr) -> bool:
     return not large and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in formula.atoms(Rational))
 
 
-def whole_parts(n, reading: Reading) -> tuple:
-    """n and d of n/d, an exact whole number over an int, which floats round once at most; 0 and 0 of other numbers."""
-    over, under = formula_of(n).as_numer_denom()
-    known = over.is_integer and (type(n) is not SymFloat or n._is_quotient)
-    whole = reading.number(over) if known else 0
-    return (whole, int(under)) if known and is_exact(whole) else (0, 0)
-
-
-def is_exact(n) -> bool:
-    """Is a whole number so small that floats hold it, and that quotients with it are rounded to different floats?
-
-    n/d and p/q differ by 1/(d q) at least, and floats near them by (n q)/(d q) 2^-52.
-    """
-    return never_negative(EXACT - n) and never_negative(EXACT + n)
-
-
 def is_between_the_same(n) -> bool:
-    """Does a number that is not whole lie between the same whole numbers as the floats of 64 and of 32 bits for it?"""
+    """Does a number that is not whole lie between the same whole numbers as the floats of 64 and of 32 bits for it?
+
+    A quotient by an int does where floats hold its numerator: it is rounded once.
+    """
     if type(n) is SymFloat:
-        return whole_parts(n, n.reading)[1] != 0
+        over = n.reading.number(n.expr.as_numer_denom()[0]) if n._is_quotient else 2 * EXACT
+        return never_negative(EXACT - over) and never_negative(EXACT + over)
     return type(n) is float and np.float32(n).is_integer() == n.is_integer()

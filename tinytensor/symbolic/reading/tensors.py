@@ -6,7 +6,6 @@ which refuses every attribute that it does not know: a way that nobody thought o
 """
 
 import weakref
-from functools import reduce
 from math import prod
 from types import SimpleNamespace
 
@@ -66,9 +65,9 @@ class Term:
         self.where = where()
         if reading is not None:
             reading.terms.append(self)
-
-    def __repr__(self):
-        return f"{self.name}({', '.join(map(str, self.args))})"
+        for a in terms_of(args):
+            if a.inside is not None and a.inside not in a.inside.reading.open_loops and name != "rows":
+                a.inside.reading.refuse("a value of one step of a loop is used outside of it")
 
 
 def terms_of(args) -> list[Term]:
@@ -106,8 +105,6 @@ class SymbolicData(Meta):
     def __getattr__(self, name: str):
         if name.startswith("__") and "array" not in name:
             raise AttributeError(name)
-        if name == "strides":
-            self.reading.refuse(SHARED)
         self.reading.refuse(f"the values of a tensor are read (.{name})")
 
     _read = refusing("the values of a tensor are read: no sizes or values are known here")
@@ -190,12 +187,9 @@ class SymbolicTensor(Tensor):
             self.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
         return object.__hash__(self)
 
-    def __len__(self):
-        return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
-
     def __repr__(self, spec: str = ""):
         self.reading.note_text()
-        return repr(self._data.term)
+        return f"a tensor of shape {self.shape}"
 
     __str__ = __format__ = __repr__
 
@@ -283,9 +277,6 @@ SPANS = {
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "neg": lambda a: (-a[1], -a[0]),
     "mul": _products,
-    "square": lambda a: _products(a, a),
-    "absolute": lambda a: a if never_negative(a[0]) else None,
-    **dict.fromkeys(("maximum", "minimum"), _hull),
     "where": lambda c, a, b: _hull(a, b),
     "floor_divide": lambda a, b: (0, a[1]) if never_negative(a[0]) and never_negative(b[0] - 1) else None,
     "remainder": lambda a, b: (0, b[1] - 1) if never_negative(b[0] - 1) else None,
@@ -388,8 +379,7 @@ def joined(op, reading, args):
     if op.name == "stack":
         dim = dim % (len(shapes[0]) + 1)
         shapes = [(*shape[:dim], 1, *shape[dim:]) for shape in shapes]
-    span = reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs))
-    return joined_shape(shapes, dim)[1], xs[0]._data.dtype, span
+    return joined_shape(shapes, dim)[1], xs[0]._data.dtype
 
 
 def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
