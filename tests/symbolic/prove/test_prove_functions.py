@@ -127,7 +127,7 @@ def without_tape(x):
 def test_detached_values_must_be_named_constant(name):
     fn, what = CONSTANT[name]
     proof = prove(fn, (3,))
-    assert not proof and proof.off_tape == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
+    assert not proof and proof.against[0].startswith(what) and f'prove(..., constant=["{what}"])' in repr(proof)
     named = prove(fn, (3,), constant=[what])
     assert named and f"held constant, since it is not on the tape: {what}" in named.assumptions
     assert f"{what} is held constant" in named.where

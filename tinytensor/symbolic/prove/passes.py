@@ -34,13 +34,13 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, path
-from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
+from tinytensor.symbolic.exact.tensors import derivative, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
+from tinytensor.symbolic.prove.proof import WrongRule
 from tinytensor.symbolic.prove.questions import note_change, watched
 
 SEED = "g'"  # the gradient that arrives at the result
@@ -125,7 +125,6 @@ class Pass:
     constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
     findings: dict[Target, str]  # values whose gradients are not proved to be the expected ones, with their names
     wrong: dict[str, WrongRule]  # by rule
-    counterexample: Counterexample | None
 
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
     needed = property(lambda self: self.forward.needed | self.backward.needed)
@@ -141,10 +140,7 @@ def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
         backward = Backward(forward, partials)
         findings = compare(forward, backward, progress)
         wrong = wrong_rules(forward, findings, progress)
-    with subject.kept():
-        comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
-        example = find_counterexample(subject, number, forward, backward) if comparable else None
-    return Pass(forward, backward, constant, findings, wrong, example)
+    return Pass(forward, backward, constant, findings, wrong)
 
 
 # ------------------------------------------------------------------------------------------------------- forward
@@ -454,36 +450,6 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
 def note_values(values: dict[sympy.Expr, float], args: Iterable) -> None:
     """Enter the values of new symbols in arguments."""
     values |= {value.expr: value.witness for a in args for value in _values(a)}
-
-
-def find_counterexample(subject: Subject, number: int, forward: Forward, backward: Backward) -> Counterexample | None:
-    """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
-    with enable_grad():
-        y = subject.results()[number]
-        y.backward(_seed(y), retain_graph=True)
-    precise: dict[sympy.Expr, sympy.Expr] = {}
-    for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
-        for index in variables(a.values):
-            tape = Symbolic.of(0 if a.target.grad is None else a.target.grad._data[index])
-            if differ(tape.witness, a.expected[index].witness):
-                precise = precise or precise_values(forward, backward)
-                tape, right = settled(tape, a.expected[index], precise)
-                if differ(tape.witness, right.witness):
-                    point = {n: witnesses(x._data) for n, x in subject.leaves.items()}
-                    return Counterexample(a.name, index, tape.witness, right.witness, point)
-    return None
-
-
-def precise_values(forward: Forward, backward: Backward) -> dict[sympy.Expr, sympy.Expr]:
-    """The values of all symbols of a pass, from those of the inputs, as numbers of many digits."""
-    values = forward.values | {g.expr: g.witness for g in backward.seed.flat}  # rule_claims has symbols of these names
-    for call in forward.calls:
-        for symbol, formula in call.formulas.items():
-            values[symbol] = precise_value(formula, values)
-    for a in backward.arrivals:
-        for index in variables(a.values) if isinstance(a.target, Node) else ():
-            values[adjoint_symbol(a.name, index)] = precise_value(a.expected[index].expr, values)
-    return values
 
 
 def adjoint_symbol(label: str, index: tuple) -> sympy.Symbol:

@@ -32,12 +32,13 @@ from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, restored, swap_data
-from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, ProbeResult, Run, distinct, in_floats, quiet
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
-from tinytensor.symbolic.prove.proof import Proof, join_words
+from tinytensor.symbolic.prove.proof import Proof, format_numbers, join_words
 from tinytensor.symbolic.prove.questions import questions_of, watched
-from tinytensor.symbolic.prove.sampling import BOUND, Sampled, prove_by_sampling
-from tinytensor.symbolic.prove.sampling import variables as variables_of
+from tinytensor.symbolic.prove.sampling import BOUND, INEXACT, prove_by_sampling, residues
+
+RIGHT_AT_FIRST = "at the first sample point, where comparisons come out otherwise, the gradients are right"
 
 
 def prove(
@@ -48,7 +49,7 @@ def prove(
     limit: float | None = 600.0,
     progress: bool | None = None,
     constant: Sequence[str] = (),
-) -> Proof | Sampled:
+) -> Proof:
     r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
 
     `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
@@ -69,8 +70,8 @@ def prove(
 
     Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
     a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
-    modulo a random prime (`sampling.py`): the result is a `Sampled`, which has the probability that a wrong gradient
-    passes. `seed` repeats a draw.
+    modulo a random prime (`sampling.py`), and the proof states the probability that a wrong gradient passes. `seed` repeats a
+    draw.
 
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"] (not at size="real").
@@ -86,44 +87,50 @@ def prove(
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
     fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
-    shapes = any(_is_shape(value) for value in inputs)
-    outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
     undecided: Undecided | None = None  # at the first sample point
-    for sample in list(WITHIN)[: None if shapes else 1]:  # the next one where the function is undefined
-        draws = RandomDraws()
+    for sample in list(WITHIN)[: None if any(map(_is_shape, inputs)) else 1]:  # the next one where fn is undefined
         try:
-            with (
-                line_named(),
-                draws.watch(),
-                late_bound.pytorch_follows_us(),
-                reading(ROUNDED) as met,
-                questions_of(outside) as asked,
-            ):
-                run = draws.with_fixed_rng(fn)
-                _call_on_floats(fn, run, inputs, Floats(sample, seed))
-                asked.after_first_call()
-                if size == "small":
-                    proof = _prove_at_small_size(fn, run, inputs, sample, limit, progress, frozenset(constant))
-                else:
-                    proof = _prove_at_real_size(fn, run, inputs, sample, limit, progress, seed)
-                draws.rewind()
-                against = asked.answers() if proof else asked.changes() if proof.on_floats else []
+            return _prove_near(sample, fn, inputs, size, seed, Progress(_name(fn), limit, progress), constant)
         except Undecided as error:
             undecided = undecided or error
-            continue
-        read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
-        where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
-        where += [*_fixed_inputs(fn, inputs), *asked.conditions]
-        where += ["there is no entry to compare"] * (proof.entries == 0)
-        where += ["rounded constants count as exact"] * bool(read)
-        where += ["random numbers are those of this run"] * bool(draws.assumptions)
-        if against:
-            proof = replace(proof, verdict="undecided", on_numbers=against[0])
-        return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
     raise undecided
 
 
-def assert_gradient(fn: Callable, *inputs, **options) -> Proof | Sampled:
+def _prove_near(
+    sample: str, fn: Callable, inputs: tuple, size: str, seed: int | None, clock: Progress, constant: Sequence[str]
+) -> Proof:
+    """The proof with a sample point of this style (numbers.py)."""
+    draws, outside = RandomDraws(), {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
+    with (
+        line_named(),
+        draws.watch(),
+        late_bound.pytorch_follows_us(),
+        reading(ROUNDED) as met,
+        questions_of(outside) as asked,
+    ):
+        subject_of = partial(_subject, fn, draws.with_fixed_rng(fn), inputs, sample, seed)
+        with subject_of(_floats, lambda x: x) as subject, subject.kept(), quiet(), suppress(Exception):
+            fn(*in_floats(subject.args.values()))  # which may fill what the function keeps; its errors are met again
+        asked.after_first_call()
+        if size == "small":
+            with subject_of(_symbols, exact) as subject:
+                proof = _prove_by_formulas(_name(fn), subject, sample, clock, constant)
+        else:
+            proof = _prove_by_residues(_name(fn), subject_of, sample, clock, seed)
+        draws.rewind()
+        questions = asked.answers() if proof else [] if proof.wrong else asked.changes()
+    read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
+    where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
+    where += [*_fixed_inputs(fn, inputs), *asked.conditions]
+    where += ["there is no entry to compare"] * (proof.entries == 0)
+    where += ["rounded constants count as exact"] * bool(read)
+    where += ["random numbers are those of this run"] * bool(draws.assumptions)
+    if questions:
+        proof = replace(proof, verdict="undecided", against=(questions[0], *proof.against))
+    return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
+
+
+def assert_gradient(fn: Callable, *inputs, **options) -> Proof:
     r"""Raise AssertionError unless \partial y / \partial x on the tape is proved to be the derivative of `fn`.
 
     The arguments are those of `prove`: shapes for tensors of symbols, and its options (size, constant, limit ...). It
@@ -212,70 +219,88 @@ def _passes(subject: Subject, progress: Progress) -> list[Pass]:
     return passes
 
 
-def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats") -> None:
-    """A first call, which may fill what the function keeps from call to call; its errors are met again."""
-    with _subject(fn, run, inputs, floats) as subject, subject.kept(), quiet(), suppress(Exception):
-        fn(*in_floats(subject.args.values()))
-
-
 @contextmanager
-def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Floats") -> Iterator[Subject]:
-    """A function with its inputs, and the parameters of its Module for the time being, as exact scalars."""
+def _subject(
+    fn: Callable, run: Callable, inputs: tuple, sample: str, seed: int | None, variable: Callable, constant: Callable
+) -> Iterator[Subject]:
+    """A function with its inputs, and the parameters of its Module for the time being, as exact scalars.
+
+    variable: makes a tensor with a gradient of its name and floats; constant: of a tensor without one.
+    """
+    random = np.random.default_rng(0 if seed is None else seed)
 
     def argument(name: str, value):
         if _is_shape(value):
-            return scalars.of_shape(name, tuple(value))
+            return variable(name, np.asarray(STYLES[sample](random, tuple(value), ())))
         if not isinstance(value, Tensor) or value.dtype.kind in "iub":
             return value
-        if value.dtype is OBJECT:
-            return scalars.of_symbols(value)
-        return scalars.of_values(name, value.detach().numpy()) if value.requires_grad else scalars.constants(value)
+        if value.dtype is OBJECT and variable is _symbols:
+            return Tensor.of(value._data.copy(), requires_grad=True)
+        if value.requires_grad or value.dtype is OBJECT:
+            return variable(name, witnesses(value._data))
+        return constant(value)
 
-    with _with_parameters(fn, scalars) as parameters:
+    held = {name: x for name, x in _module_state(fn).items() if x.dtype.kind == "f"}
+    with restored(held.values()):
+        for name, x in held.items():
+            near = x.detach().numpy() + 0.3 * random.normal(size=x.shape)  # parameters may be all 0 or all alike
+            x.data, x.grad = variable(name, near) if x.requires_grad else constant(x.detach()), None
         args = {name: argument(name, x) for name, x in zip(_names(fn, len(inputs)), inputs, strict=True)}
         leaves = {n: a for n, a in args.items() if isinstance(a, Tensor) and a.requires_grad}
-        yield Subject(fn, run, args, leaves | parameters, _module_state(fn))
+        leaves |= {name: x for name, x in held.items() if x.requires_grad}
+        yield Subject(fn, run, args, leaves, _module_state(fn))
 
 
-def _prove_at_small_size(fn, run, inputs: tuple, sample: str, limit, progress, constant: frozenset) -> Proof:
-    with _subject(fn, run, inputs, Symbols(sample)) as subject:
-        _check_symbols(subject.leaves)
-        passes = _passes(subject, Progress(_name(fn), limit, progress))
-        proof = _combine(_name(fn), passes, constant)
-        if not any(p.findings or p.wrong for p in passes):
-            proof = _proof_or_refutation(subject, passes, proof, sample, limit)
-    return proof
+def _floats(name: str, values: np.ndarray) -> Tensor:
+    return Tensor.of(values, requires_grad=True)
 
 
-def _proof_or_refutation(subject: Subject, passes: list[Pass], proof: Proof, sample: str, limit: float | None) -> Proof:
-    """The proof, if numbers do not refute it (probing.py)."""
-    leaves = subject.leaves
+def _symbols(name: str, values: np.ndarray) -> Tensor:
+    return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
+
+
+def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress, constant: Sequence[str]) -> Proof:
+    """The proof at a small size, if numbers do not refute it (probing.py)."""
+    _check_symbols(subject.leaves)
+    leaves, passes, probe = subject.leaves, _passes(subject, clock), Probe(subject)
+    proof = _combine(name, passes, constant)
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
-    edges = _edges(passes) if proof else None
-    probed = Probe(subject).run(_exact_run(passes), edges, sample, differentiable)
-    for sentence, point in () if probed.refuted else probed.against:
+    if any(p.findings or p.wrong for p in passes):
+        example = probe.counterexample() if differentiable else ""
+        return _refuted(proof, probe.sample, example) if example else proof
+    if not proof:
+        return proof
+    outcome = probe.run(_exact_run(passes), sample, _edges(passes), differentiable, proved=True)
+    for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
         with _at_point(leaves, point):
             try:
-                there = _combine(proof.name, _passes(subject, Progress(proof.name, limit, False)))
+                there = _combine(name, _passes(subject, clock))
             except TooLong:
                 raise
             except Exception:  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "refuted":
-            return replace(there, elsewhere=True)
-        if _is_ordinary(point) or (there is not None and there.verdict == "undecided"):
-            verdict = "refuted" if there is None else "undecided"
-            return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
-    return _judged(proof, probed)
+            return _refuted(there, point, sentence, RIGHT_AT_FIRST)
+        if there is None and _is_ordinary(point):
+            return _refuted(proof, point, sentence)
+        if there is not None and (there.verdict == "undecided" or _is_ordinary(point)):
+            return replace(_refuted(proof, point, sentence), verdict="undecided")
+    return _judged(proof, outcome)
 
 
-def _judged(proof: Proof | Sampled, probed: ProbeResult) -> Proof | Sampled:
+def _refuted(proof: Proof, point: dict[str, np.ndarray], sentence: str, *more: str) -> Proof:
+    """The proof, refuted by numbers at this point."""
+    at = "; ".join(f"{name} = {format_numbers(values)}" for name, values in point.items())
+    known = [line for line in proof.against if line != INEXACT]
+    return replace(proof, verdict="refuted", against=(*known, sentence, f"at {at}", *more))
+
+
+def _judged(proof: Proof, outcome: Outcome) -> Proof:
     """A proof and its verdict after numbers have tried to refute it."""
-    verdict = "refuted" if probed.differs or probed.refuted else "undecided" if probed.unclear else proof.verdict
-    said = {"on_floats": probed.differs, "on_numbers": probed.refuted or probed.unclear}
-    assumptions = (*proof.assumptions, *[probed.not_run] * bool(probed.not_run))
-    return replace(proof, verdict=verdict, assumptions=assumptions, **said)
+    assumptions = (*proof.assumptions, *[outcome.not_run] * bool(outcome.not_run))
+    against = (outcome.sentence,) if outcome.verdict else proof.against
+    return replace(proof, verdict=outcome.verdict or proof.verdict, assumptions=assumptions, against=against)
 
 
 def _exact_run(passes: list[Pass]) -> Run:
@@ -314,28 +339,25 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Abstra
     return swap_data({x: np.asarray(moved(x._data, point[name]), object) for name, x in leaves.items()})
 
 
-def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
-    bits, clock = BITS, Progress(_name(fn), limit, progress)
-    while True:  # a formula may be too large for a prime of so many bits
-        result = _prove_in_field(fn, run, inputs, sample, clock, seed, bits)
-        if not result.is_too_large:
-            return result
-        bits += math.ceil(result.error - BOUND) + 8
-
-
-def _prove_in_field(fn, run, inputs: tuple, sample: str, clock: Progress, seed: int | None, bits: int) -> Sampled:
-    with Field(seed, bits) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
-        clock.begin(0.0)
-        result = prove_by_sampling(_name(fn), subject, field, clock)
-        if result.verdict == "refuted" or (result.held_constant and not result) or result.is_too_large:
-            return result
-        gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in subject.leaves.items()}
-        exact_run = Run([*result.results], [*map(distinct, result.results)], gradients)
-        probed = Probe(subject).run(exact_run, (), sample, differentiable=True, proved=bool(result))
-    there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
-    if there and not probed.refuted:
-        return replace(result, verdict="refuted", on_numbers=there[0])
-    return _judged(result, probed)
+def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Progress, seed: int | None) -> Proof:
+    """The proof at a real size, if numbers do not refute it."""
+    bits = BITS
+    while True:
+        with (
+            Field(seed, bits) as field,
+            subject_of(partial(residues, field), partial(exact, scalar_type=Residue)) as subject,
+        ):
+            clock.begin(0.0)
+            proof, run = prove_by_sampling(name, subject, field, clock)
+            if proof or INEXACT in proof.against:
+                outcome = Probe(subject).run(run, sample, (), differentiable=True, proved=bool(proof))
+                for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
+                    if _is_ordinary(point):
+                        return _refuted(proof, point, sentence)
+                return _judged(proof, outcome)
+        if proof.verdict == "refuted" or not BOUND < proof.error < math.inf:
+            return proof
+        bits += math.ceil(proof.error - BOUND) + 8  # the formula is too large for a prime of so many bits
 
 
 class RandomDraws:
@@ -411,59 +433,6 @@ def _names(fn: Callable, n: int) -> list[str]:
     return [name if known.count(name) == 1 else f"input{i} {name}" for i, name in enumerate(names)]
 
 
-class Floats:
-    """The inputs as floats, near which comparisons are decided."""
-
-    constants = staticmethod(lambda x: x)
-
-    def __init__(self, sample: str, seed: int | None = None):
-        self.sample, self.random = sample, np.random.default_rng(0 if seed is None else seed)
-
-    def of_shape(self, name: str, shape: tuple) -> Tensor:
-        return self.of_values(name, np.asarray(STYLES[self.sample](self.random, shape, ())))
-
-    def of_values(self, name: str, values: np.ndarray) -> Tensor:
-        return Tensor.of(values, requires_grad=True)
-
-    def of_symbols(self, x: Tensor) -> Tensor:
-        return self.of_values("", witnesses(x._data))
-
-    def of_parameter(self, name: str, p: Tensor) -> Tensor:
-        return p.detach().clone()
-
-
-class Symbols(Floats):
-    """The inputs at a small size: symbols beside floats, and other floats as the fractions that they are."""
-
-    constants = staticmethod(exact)
-
-    def of_values(self, name: str, values: np.ndarray) -> Tensor:
-        return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
-
-    def of_symbols(self, x: Tensor) -> Tensor:
-        return Tensor.of(x._data.copy(), requires_grad=True)
-
-    def of_parameter(self, name: str, p: Tensor) -> Tensor:
-        """Near the parameter's own values, which may be all 0 or all alike."""
-        return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
-
-
-class Residues(Symbols):
-    """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
-
-    constants = staticmethod(partial(exact, scalar_type=Residue))
-
-    def __init__(self, field: Field, sample: str, seed: int | None):
-        super().__init__(sample, seed)
-        self.field = field
-
-    def of_values(self, name: str, values: np.ndarray) -> Tensor:
-        return variables_of(values.astype(float), self.field)
-
-    def of_symbols(self, x: Tensor) -> Tensor:
-        raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
-
-
 def _check_symbols(leaves: dict[str, Tensor]) -> None:
     seen: dict[sympy.Symbol, str] = {}
     for name, leaf in leaves.items():
@@ -481,17 +450,6 @@ def _module_state(fn: Callable) -> dict[str, Tensor]:
     return dict([*fn.named_parameters(), *fn.named_buffers()]) if hasattr(fn, "named_parameters") else {}
 
 
-@contextmanager
-def _with_parameters(fn: Callable, scalars: Floats) -> Iterator[dict[str, Tensor]]:
-    """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
-    held = {name: x for name, x in _module_state(fn).items() if x.dtype.kind == "f"}
-    with restored(held.values()):
-        for name, x in held.items():
-            x.data = scalars.of_parameter(name, x) if x.requires_grad else scalars.constants(x.detach())
-            x.grad = None
-        yield {name: x for name, x in held.items() if x.requires_grad}
-
-
 def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Proof:
     """The proof that the passes for the results of a function amount to; constant: what the caller has named so."""
 
@@ -499,32 +457,35 @@ def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Pr
         return tuple(dict.fromkeys(chain.from_iterable(map(what, passes))))
 
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
-    examples = [p.counterexample for p in passes if p.counterexample is not None]
+    wrong = sorted(wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
     calls, leaves = of_each(lambda p: p.forward.calls), passes[0].forward.leaves
-    proof = Proof(
+    against = [line for w in wrong for line in w.sentences]
+    off_tape = [what for what in of_each(lambda p: p.constant) if what not in constant]
+    if off_tape:
+        names = ", ".join(f'"{what}"' for what in off_tape)
+        against += [
+            f"{off_tape[0]} depends on the inputs, has a derivative, and is not on the tape",
+            f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])",
+        ]
+    if not wrong and (unexplained := of_each(lambda p: p.findings.values())):
+        changes = f"a hook, or the walk over the tape, changes the gradient of {join_words(unexplained)}"
+        against.append(f"every rule is right by itself: {changes}")
+    if changed := of_each(lambda p: p.forward.changed):
+        against.append(f"the function changes {join_words(changed)} without the tape (.data, a detached view)")
+    size = ", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items())
+    return Proof(
         name=name,
-        verdict="",
-        size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        verdict="refuted" if any(w.differs for w in wrong) else "undecided" if against else "proved",
+        size=size,
+        scope=f"at {'this shape' if size.count('(') == 1 else 'these shapes'}, for all values",
         entries=len(passes) * sum(len(variables(leaf._data)) for leaf in leaves.values()),
-        steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
         operations=tuple(dict.fromkeys(call.op.name for call in calls)),
-        fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
         assumptions=of_each(assumptions),
+        where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
+        against=tuple(against),
+        steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
+        fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
         conditions=of_each(lambda p: p.conditions),
-        wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
-        counterexample=examples[0] if examples else None,
-        unexplained=() if wrong else of_each(lambda p: p.findings.values()),
-        off_tape=tuple(what for what in of_each(lambda p: p.constant) if what not in constant),
-        changed=of_each(lambda p: p.forward.changed),
-        where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
+        wrong=tuple(wrong),
     )
-    return replace(proof, verdict=_verdict(proof))
-
-
-def _verdict(proof: Proof) -> str:
-    """The verdict of what the passes say."""
-    if proof.counterexample is not None or any(w.differs for w in proof.wrong):
-        return "refuted"
-    unproved = proof.unexplained or proof.wrong or proof.off_tape or proof.changed
-    return "undecided" if unproved else "proved"

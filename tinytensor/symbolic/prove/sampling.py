@@ -9,7 +9,7 @@ is checked, over all entries of all inputs at once. To test each rule with any g
 this loss sends (behind a sum all are 1), a random r_z is added to the gradient of each value z on the way, and
 \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
 and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is still 0 with
-a probability of at most `Sampled.error`, the sum of the probabilities of three events:
+a probability of at most `Proof.error`, the sum of the probabilities of three events:
 
 - the random point is a zero of the formula: S / p, where S is the formula's size, which bounds its degree
   (`finite_field.py`; it is added up as the code runs);
@@ -23,7 +23,6 @@ If this is more than 2^-100, as it is for a model of ten layers, all is done onc
 """
 
 import math
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -39,66 +38,17 @@ from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger
 from tinytensor.symbolic.prove.passes import Subject, parameter
-from tinytensor.symbolic.prove.probing import distinct
+from tinytensor.symbolic.prove.probing import Run, distinct
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Result, join_words
+from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.questions import watched
 
-NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
+CONSTANT = "a value that is held constant has a derivative"
+TOO_LARGE = "the formula is too large for one random point"
+INEXACT = "the gradients are right as floats, but rely on rounding, or on identities of functions"
+AT_SMALL_SIZE = "a proof at a small size, with its own shapes, shows the formula that is wrong, if one is"
 SHORT = 20  # binary digits: a constant of more may be rounded
 BOUND = -100  # log2 of the largest probability with which a wrong gradient may pass
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampled(Result):
-    """A proof at one random point modulo a random prime; a wrong gradient passes with the probability `error`."""
-
-    prime: int
-    formula: float  # log2 of the size of the formula that is 0: a bound of its degree
-    error: float  # log2 of the probability that a wrong gradient passes
-    comparisons: int  # decided by floats
-    gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
-    results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
-
-    @property
-    def held_constant(self) -> bool:
-        """Is a value that depends on the inputs not on the tape?"""
-        return any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions)
-
-    @property
-    def is_too_large(self) -> bool:
-        """Would a larger prime decide more?"""
-        return self.verdict == "undecided" and BOUND < self.error < math.inf
-
-    @property
-    def figures(self) -> list[str]:
-        """The prime, the degree, the probability and the assumptions, in sentences."""
-        return [
-            f"modulo p = {self.prime}, drawn at random",
-            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
-            "constants if it were written out, counted beside each residue as the tape and the kernels ran",
-            f"probability that a wrong gradient passes: below 2^{math.ceil(min(self.error, 0))}",
-            *self.assumptions,
-        ]
-
-    def __repr__(self):
-        lines = [f"{self.verdict}: {self.name} at {self.size}"]
-        if self:
-            lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
-            lines[0] += f", where {join_words(self.where)}" if self.where else ""
-        elif self.held_constant:
-            lines[0] += ": a value that is held constant has a derivative"
-        elif self.verdict == "undecided" and not self.on_numbers:
-            why = "the gradients are right as floats, but rely on rounding, or on identities of functions"
-            lines[0] += ": the formula is too large for one random point" if self.error > BOUND else f": {why}"
-        lines += self.figures
-        if not self and not self.held_constant:
-            lines.append("a proof at a small size, with its own shapes, shows the formula that is wrong, if one is")
-        if self.on_floats:
-            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
-        if self.on_numbers:
-            lines.append(self.on_numbers)
-        return "\n  ".join(lines)
 
 
 class Sample:
@@ -117,7 +67,7 @@ class Sample:
             results = subject.results()
         progress.total = 2 * progress.so_far
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [variables(distinct(y), scalars).detach() for y in results]
+        self.seeds = [residues(scalars, "", distinct(y)).detach() for y in results]
         if len(results) == results[0].numel() == 1:
             self.seeds = [None]
         along, size = self.slope(results)
@@ -132,8 +82,10 @@ class Sample:
             size += times * size_of_slope
         self.gradients, self.size = {}, 1 + size
         for name, leaf in self.leaves.items():
-            gradients = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
-            self.gradients[name] = np.array([g.witness for g in gradients], float)
+            gradients = [
+                Residue.of(g) for g in (np.zeros(leaf.shape, int) if leaf.grad is None else leaf.grad._data).flat
+            ]
+            self.gradients[name] = np.array([g.witness for g in gradients], float).reshape(leaf.shape)
             self.size += sum(g.size + 1 for g in gradients)
             along -= sum(g.value * v for g, v in zip(gradients, directions[name], strict=False))
         self.holds = along % scalars.prime == 0
@@ -189,42 +141,52 @@ class Sample:
                         _hold_still(array)
 
 
-def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> Sampled:
-    """Run the sample, and return the verdict."""
+def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> tuple[Proof, Run]:
+    """Run the sample; return the proof, and the run as floats."""
     with each_step(progress.check), subject.kept():
         sample, leaves = Sample(subject, scalars, progress), subject.leaves
+    error, formula = scalars.error(sample.size), math.log2(sample.size)
+    compared = "comparisons come out as those of the floats"
     assumptions = [
-        f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
+        f"modulo p = {scalars.prime}, drawn at random",
+        f"the degree of <gradient, v> - D_v y is at most 2^{formula:.1f}: it would have so many variables and "
+        "constants if it were written out, counted beside each residue as the tape and the kernels ran",
+        f"probability that a wrong gradient passes: below 2^{math.ceil(min(error, 0))}",
+        f"{scalars.comparisons:,} {compared} beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
         f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
+        *(f"not on the tape, but dependent on the inputs: {what}" for what in sample.constant),
     ]
-    assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
     # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
     exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
-    error = scalars.error(sample.size)
     verdict = "refuted" if exact and not sample.holds else "undecided"
     verdict = "proved" if sample.holds and error <= BOUND else verdict
-    return Sampled(
+    against = [AT_SMALL_SIZE] if verdict != "proved" and not sample.constant else []
+    if verdict == "undecided":
+        against.insert(0, CONSTANT if sample.constant else TOO_LARGE if error > BOUND else INEXACT)
+    proof = Proof(
         name=name,
         verdict=verdict,
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        scope="at a random point modulo a random prime",
         entries=sum(leaf.numel() for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
-        prime=int(scalars.prime),
-        formula=math.log2(sample.size),
-        error=error,
-        comparisons=scalars.comparisons,
         assumptions=tuple(assumptions),
         where=(
             *(words for key, words in VALUES.items() if key in scalars.needed),
-            *(["comparisons come out as those of the floats"] if scalars.comparisons else []),
+            *([compared] if scalars.comparisons else []),
         ),
-        gradients=sample.gradients,
-        results=tuple(sample.values),
+        against=tuple(against),
+        prime=int(scalars.prime),
+        formula=formula,
+        error=error,
+        comparisons=scalars.comparisons,
     )
+    seeds = [distinct(y) for y in sample.values]
+    return proof, Run(sample.values, seeds, sample.gradients)
 
 
-def variables(values: np.ndarray, scalars: Field) -> Tensor:
+def residues(scalars: Field, name: str, values: np.ndarray) -> Tensor:
     """A tensor of variables with these floats as witnesses."""
     array = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
