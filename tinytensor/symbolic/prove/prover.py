@@ -70,8 +70,8 @@ def prove(
 
     Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
     a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
-    modulo a random prime (`sampling.py`), and the proof states the probability that a wrong gradient passes. `seed` repeats a
-    draw.
+    modulo a random prime (`sampling.py`), and the proof states the probability that a wrong gradient passes. `seed`
+    repeats a draw.
 
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"] (not at size="real").
