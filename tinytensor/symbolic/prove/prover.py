@@ -29,7 +29,7 @@ from tinytensor.symbolic.exact.finite_field import BITS, Field, Residue
 from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
-from tinytensor.symbolic.prove.advice import line, line_named
+from tinytensor.symbolic.prove.advice import describe, line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, restored, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
@@ -167,40 +167,21 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
 
 
 def _check_inputs(fn: Callable, inputs: tuple) -> None:
-    """Raise an error unless the function can be called with these, and one of them has a gradient."""
+    """Raise an error unless fn is a function, and one of these inputs has a gradient."""
     if not callable(fn) or isinstance(fn, type):
-        what = f"the class {fn.__name__}" if isinstance(fn, type) else _describe(fn)
+        what = f"the class {fn.__name__}" if isinstance(fn, type) else describe(fn)
         raise TypeError(
             f"prove: fn is {what}; expected a function, an operation or a Module, and its inputs behind it: "
             "prove(tt.softmax, (2, 3), -1); of a Function give `apply`"
         )
-    parameters = None if isinstance(fn, Op) else _parameters(fn)
-    if parameters is not None:
-        try:
-            inspect.Signature(parameters).bind(*inputs)
-        except TypeError as error:
-            takes = ", ".join(map(str, parameters))
-            raise TypeError(
-                f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
-                "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong inside fn: "
-                "prove(lambda x: f(x, dim=1), (2, 3))"
-            ) from None
-    names = _names(fn, len(inputs))
-    for name, value in zip(names, inputs, strict=True):
-        if _is_shape(value) and any(n < 0 for n in value):
-            raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
     if not any(map(_has_gradient, (*inputs, *_module_state(fn).values()))):
-        came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
+        names = _names(fn, len(inputs))
+        came = ", ".join(f"{name} is {describe(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
             f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
-            "tensor of symbols, a tensor of floats with requires_grad=True, or a Module with parameters"
+            "tensor of symbols, a tensor of floats with requires_grad=True, or a Module with parameters; settings that "
+            "are tuples belong inside fn: prove(lambda x: f(x, dim=(0, 1)), (2, 3))"
         )
-
-
-def _describe(value) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of {str(value.dtype).partition('.')[2]} without requires_grad"
-    return repr(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
 
 
 def _is_shape(value) -> bool:
@@ -404,14 +385,6 @@ def _function_class(fn: Callable) -> type | None:
     return owner if isinstance(owner, type) and hasattr(owner, "forward") and fn.__name__ == "apply" else None
 
 
-def _parameters(fn: Callable) -> list[inspect.Parameter] | None:
-    """The parameters of a function; None if it is not written in Python."""
-    try:
-        return list(inspect.signature(getattr(fn, "forward", fn)).parameters.values())
-    except (TypeError, ValueError):
-        return None
-
-
 def _name(fn: Callable) -> str:
     function = _function_class(fn)
     if function is not None:
@@ -426,7 +399,11 @@ def _names(fn: Callable, n: int) -> list[str]:
         names = list(fn.params)
     else:
         fn = _function_class(fn) or fn
-        names = [p.name for p in _parameters(fn) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        try:
+            parameters = inspect.signature(getattr(fn, "forward", fn)).parameters.values()
+        except (TypeError, ValueError):  # it is not written in Python
+            parameters = ()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
     names = (names + [f"input{i}" for i in range(len(names), n)])[:n]
     known = [*names, *_module_state(fn)]
