@@ -1,8 +1,8 @@
 r"""One forward pass and one backward() over symbols: each gradient against the one that the chain rule gives.
 
-`record` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
-formula in its result, so no expression is larger than one operation. `run_backward` compares the gradient g of each
-value x, once it is added up, with its expected value (`expected_adjoint`): the sum over all operations that read x of
+`Forward` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
+formula in its result, so no expression is larger than one operation. `Backward` meets the gradient g of each value x,
+once it is added up, and has its expected value: the sum over all operations that read x of
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
@@ -26,6 +26,7 @@ from functools import partial
 import numpy as np
 import sympy
 
+from tinytensor.autograd.backward import backward as run_backward
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.observers import observe
@@ -43,8 +44,9 @@ from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import WrongRule
 from tinytensor.symbolic.prove.questions import note_change, watched
 
-SEED = "g'"  # the gradient that arrives at the result
+SEED = "g'"  # the gradient that arrives at a result
 DIGITS = 40  # of numbers where floats differ
+ONE = {"witness": 1}  # that of one number is 1 at the sample point, as usual
 RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has them in its name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
@@ -97,7 +99,6 @@ class OpCall:
     result: np.ndarray  # with a symbol for each formula
     formulas: dict[sympy.Symbol, sympy.Expr]  # of these symbols
     n_conditions: int  # comparisons made until the operation ended
-    weight: float  # the work of checking it
     called_at: str  # the line of the user's code that calls the operation
     off_tape: tuple[int, ...]  # arguments that depend on inputs, but are not on the tape
 
@@ -118,7 +119,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Pass:
-    """The evidence about one result of the function."""
+    """The evidence about a function."""
 
     forward: "Forward"
     backward: "Backward"
@@ -130,12 +131,13 @@ class Pass:
     needed = property(lambda self: self.forward.needed | self.backward.needed)
 
 
-def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
-    """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
+def check_gradients(subject: Subject, progress: Progress) -> Pass:
+    """Run one forward pass and one backward pass over symbols."""
     with each_step(progress.check), subject.kept(), atoms_kept():
-        forward = Forward(subject, number)
-        # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
-        progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
+        forward = Forward(subject)
+        # Each result is differentiated, and its gradient compared; that of a fused operation also by its definition.
+        entries = sum(call.result.size * (2 if call.op.definition is None else 3) for call in forward.calls)
+        progress.begin(entries + sum(leaf.numel() for leaf in subject.leaves.values()))
         partials, constant = partial_derivatives(forward, progress)
         backward = Backward(forward, partials)
         findings = compare(forward, backward, progress)
@@ -147,14 +149,14 @@ def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
 
 
 class Forward:
-    """A recorded forward pass, up to one result of the function: `calls` are those that it depends on, oldest first.
+    """A recorded forward pass: `calls` are those that the results depend on, oldest first.
 
     names: a symbol's tensor, its index there, and the tensor's shape. values: of every expression, at the sample point.
     needed: what numbers must be for the values to exist (scalars.domain). changed: values that were changed without the
     tape, by .data or a detached view. readers: by value, the calls that read it.
     """
 
-    def __init__(self, subject: Subject, number: int):
+    def __init__(self, subject: Subject):
         self.leaves = subject.leaves
         self.recorded: dict[Node, OpCall] = {}
         self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}
@@ -164,11 +166,11 @@ class Forward:
             self.name(name, leaf._data)
         before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
         with path() as self.conditions, domain() as self.needed, enable_grad(), observe(on_node=self.note):
-            results = subject.results()
-        self.result, self.n_results = results[number], len(results)
-        self.check_unchanged(self.result.node, self.result._data)
+            self.results = subject.results()
+        for y in self.results:
+            self.check_unchanged(y.node, y._data)
         self.changed += [name for name, leaf in self.leaves.items() if not _same(leaf._data, before[name])]
-        used, todo = set(), [self.result.node]
+        used, todo = set(), [y.node for y in self.results]
         while todo:
             node = todo.pop()
             if isinstance(node, Node) and node not in used:
@@ -205,9 +207,7 @@ class Forward:
         off_tape = tuple(i for i in range(len(args)) if self.is_off_tape(node, i, args[i], copies[i], out))
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
         n_conditions = len(self.conditions)  # about this call or earlier ones
-        self.recorded[node] = OpCall(
-            node, label, copies, out.copy(), formulas, n_conditions, float(out.size), called_at, off_tape
-        )
+        self.recorded[node] = OpCall(node, label, copies, out.copy(), formulas, n_conditions, called_at, off_tape)
 
     def is_off_tape(self, node: Node, i: int, arg, copy, out: np.ndarray) -> bool:
         """Does argument i depend on inputs without being on the tape? If it is on the tape, it must be as it was."""
@@ -273,7 +273,7 @@ def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node
                     by_symbol[symbol].append((to, slope.xreplace(meant)))
                 elif symbol in off_tape and slope != 0:  # an index, or a value that is only compared, has no derivative
                     constant[f"{parameter(call.op, off_tape[symbol])} of {call.label}"] = None
-            progress.done(call.weight / y.size)
+            progress.done(1)
     return result, tuple(constant)
 
 
@@ -307,20 +307,22 @@ def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
 class Backward:
     """One run of backward(): the gradients of the results of all calls, which go on as symbols, then of the inputs.
 
-    seed: the gradient of the result. arbitrary: is a result a number, whose gradient counts as 1 in all witnesses?
+    seeds: those of the function's results. arbitrary: is a result a number, whose gradient counts as 1 in witnesses?
     """
 
     def __init__(self, forward: Forward, partials: dict[Node, Partials]):
         self.forward, self.partials, self.arbitrary = forward, partials, False
         self.arrivals: list[Arrival] = []
         self.adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
-        seed = _seed(forward.result)
-        self.seed = seed._data
-        forward.values |= {g.expr: g.witness for g in self.seed.flat}
+        seeds = [
+            symbols(f"{SEED}{n or ''}", *y.shape, **({} if y.ndim else ONE)) for n, y in enumerate(forward.results)
+        ]
+        self.seeds = [g._data for g in seeds]
+        forward.values |= {g.expr: g.witness for array in self.seeds for g in array.flat}
         for call in forward.calls:  # after the function's own hooks
             call.node._hooks = [*(call.node._hooks or ()), partial(untraced, self.replace, call)]
         with path() as self.conditions, domain() as self.needed, watched():
-            forward.result.backward(seed, retain_graph=True)
+            run_backward(forward.results, seeds, retain_graph=True)
         for call in reversed(forward.calls):
             if call.node not in self.adjoints:  # no gradient arrived: then the expected one is 0
                 self.replace(call, None)
@@ -329,9 +331,11 @@ class Backward:
 
     def arrive(self, target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         """Note the gradient of a value; return the expected one, the sum of its readers' adjoints times derivatives."""
-        y, depends, expected = self.forward.result, variables(array), np.empty(target.shape, object)
+        depends, expected = variables(array), np.empty(target.shape, object)
+        ends = [y if y.node is None else y.node for y in self.forward.results]
+        arriving = [g for end, g in zip(ends, self.seeds, strict=True) if end is target]
         for index in np.ndindex(expected.shape):
-            terms = [self.seed[index].expr] if target is (y if y.node is None else y.node) else []
+            terms = [g[index].expr for g in arriving]
             for call, i in self.forward.readers.get(target, ()):
                 if call.node in self.adjoints:  # backward() has passed it
                     slopes = self.partials[call.node][i].get(index, ())
@@ -365,9 +369,8 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Ta
     def is_proved(arrival: Arrival) -> bool:
         reading = forward.readers.get(arrival.target, ())
         youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
-        weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
         for index in variables(arrival.values):
-            progress.done(weight / arrival.values.size)
+            progress.done(1)
             got = Symbolic(0) if arrival.gradient is None else Symbolic.of(arrival.gradient[index])
             right = arrival.expected[index]
             if got.expr == right.expr:
@@ -422,7 +425,7 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
         yield WrongRule(
             call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
         )
-        progress.done(call.weight / y.size)
+        progress.done(1)
     yield from rule_claims(call, values, create_graph=True)
 
 
@@ -455,11 +458,6 @@ def note_values(values: dict[sympy.Expr, float], args: Iterable) -> None:
 def adjoint_symbol(label: str, index: tuple) -> sympy.Symbol:
     """The symbol of the gradient of an entry."""
     return sympy.Symbol(f"∂{label}{list(index)}")
-
-
-def _seed(y: Tensor) -> Tensor:
-    """The gradient that backward starts from: symbols. That of one number is 1 at the sample point, as usual."""
-    return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:

@@ -203,13 +203,12 @@ class Probe:
             run = self.tape(self.sample, lambda y: next(seeds))
             pairs = [(f"result {n}", *both) for n, both in enumerate(zip(exact.results, run.results, strict=True))]
             pairs += [(f"the gradient of {name}", g, run.gradients[name]) for name, g in exact.gradients.items()]
+            for what, known, got in pairs:
+                known = np.where(np.isfinite(known), known, got)
+                if sentence := _difference(what, known, got, " on floats", " on exact numbers"):
+                    result.note("refuted", f"{sentence}: the code computes something else where it is proved")
         except Exception as error:
             result.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
-            return
-        for what, known, got in pairs:
-            known = np.where(np.isfinite(known), known, got)
-            if sentence := _difference(what, known, got, " on floats", " on exact numbers"):
-                result.note("refuted", f"{sentence}: the code computes something else where it is proved")
 
     def differs(
         self, usual: Point, names: Iterable[str], when: str, usually: str, tolerance: float = ROUNDING, **options

@@ -10,11 +10,10 @@ functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing
 import inspect
 import math
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import sympy
@@ -31,7 +30,7 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witness
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import describe, line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_result, restored, swap_data
+from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_gradients, restored, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, format_numbers, join_words
@@ -192,14 +191,6 @@ def _has_gradient(value) -> bool:
     return _is_shape(value) or (isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT))
 
 
-def _passes(subject: Subject, progress: Progress) -> list[Pass]:
-    """One pass for each result."""
-    passes: list[Pass] = []
-    while not passes or len(passes) < passes[0].forward.n_results:
-        passes.append(check_result(subject, len(passes), progress))
-    return passes
-
-
 @contextmanager
 def _subject(
     fn: Callable, run: Callable, inputs: tuple, sample: str, seed: int | None, variable: Callable, constant: Callable
@@ -243,20 +234,20 @@ def _symbols(name: str, values: np.ndarray) -> Tensor:
 def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress, constant: Sequence[str]) -> Proof:
     """The proof at a small size, if numbers do not refute it (probing.py)."""
     _check_symbols(subject.leaves)
-    leaves, passes, probe = subject.leaves, _passes(subject, clock), Probe(subject)
-    proof = _combine(name, passes, constant)
+    leaves, run, probe = subject.leaves, check_gradients(subject, clock), Probe(subject)
+    proof = _proof_of(name, run, constant)
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
-    differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
-    if any(p.findings or p.wrong for p in passes):
+    differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not run.constant
+    if run.findings or run.wrong:
         example = probe.counterexample() if differentiable else ""
         return _refuted(proof, probe.sample, example) if example else proof
     if not proof:
         return proof
-    outcome = probe.run(_exact_run(passes), sample, _edges(passes), differentiable, proved=True)
+    outcome = probe.run(_exact_run(run), sample, _edges(run), differentiable, proved=True)
     for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
         with _at_point(leaves, point):
             try:
-                there = _combine(name, _passes(subject, clock))
+                there = _proof_of(name, check_gradients(subject, clock))
             except TooLong:
                 raise
             except Exception:  # numbers are equal there, or a value does not exist
@@ -284,29 +275,28 @@ def _judged(proof: Proof, outcome: Outcome) -> Proof:
     return replace(proof, verdict=outcome.verdict or proof.verdict, assumptions=assumptions, against=against)
 
 
-def _exact_run(passes: list[Pass]) -> Run:
+def _exact_run(run: Pass) -> Run:
     """The results and the gradients at the sample point, as floats; NaN for the gradient of a number in an input.
 
     A number that is held constant, or that a sum leaves, has no gradient here, so NaN stands for all of them then.
     """
-    gradients, known = {}, not any(p.backward.arbitrary for p in passes)
-    for name, leaf in passes[0].forward.leaves.items():
-        arrived = [next(a.gradient for a in p.backward.arrivals if a.target is leaf) for p in passes]
-        gradients[name] = np.full(leaf.shape, np.nan)
-        for index in variables(leaf._data) if known else ():
-            gradients[name][index] = sum(Symbolic.of(g[index]).witness for g in arrived if g is not None)
-    results = [witnesses(p.forward.result._data) for p in passes]
-    return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
+    gradients = {}
+    for arrival in (a for a in run.backward.arrivals if isinstance(a.target, Tensor)):
+        gradients[arrival.name] = np.full(arrival.values.shape, np.nan)
+        for index in variables(arrival.values) if not run.backward.arbitrary else ():
+            g = 0 if arrival.gradient is None else arrival.gradient[index]
+            gradients[arrival.name][index] = Symbolic.of(g).witness
+    return Run([witnesses(y._data) for y in run.forward.results], [*map(witnesses, run.backward.seeds)], gradients)
 
 
 def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
     return all(np.abs(values).max(initial=0) <= FAR for values in point.values())
 
 
-def _edges(passes: list[Pass]) -> set[float]:
+def _edges(run: Pass) -> set[float]:
     """The numbers that the code compares with."""
     edges = set()
-    for condition in (c for p in passes for c in p.conditions):
+    for condition in run.conditions:
         number, terms = condition.difference.expr.as_coeff_Add()
         factor, symbol = terms.as_coeff_Mul()
         if number and symbol.is_Symbol:
@@ -427,42 +417,39 @@ def _module_state(fn: Callable) -> dict[str, Tensor]:
     return dict([*fn.named_parameters(), *fn.named_buffers()]) if hasattr(fn, "named_parameters") else {}
 
 
-def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Proof:
-    """The proof that the passes for the results of a function amount to; constant: what the caller has named so."""
-
-    def of_each(what: Callable[[Pass], Iterable]) -> tuple:
-        return tuple(dict.fromkeys(chain.from_iterable(map(what, passes))))
-
-    wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
-    wrong = sorted(wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
-    calls, leaves = of_each(lambda p: p.forward.calls), passes[0].forward.leaves
+def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
+    """The proof that a pass amounts to; constant: what the caller has named so."""
+    wrong = sorted(run.wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
+    calls, leaves, compared = run.forward.calls, run.forward.leaves, comparisons(run)
     against = [line for w in wrong for line in w.sentences]
-    off_tape = [what for what in of_each(lambda p: p.constant) if what not in constant]
-    if off_tape:
+    if off_tape := [what for what in run.constant if what not in constant]:
         names = ", ".join(f'"{what}"' for what in off_tape)
         against += [
             f"{off_tape[0]} depends on the inputs, has a derivative, and is not on the tape",
             f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])",
         ]
-    if not wrong and (unexplained := of_each(lambda p: p.findings.values())):
-        changes = f"a hook, or the walk over the tape, changes the gradient of {join_words(unexplained)}"
-        against.append(f"every rule is right by itself: {changes}")
-    if changed := of_each(lambda p: p.forward.changed):
-        against.append(f"the function changes {join_words(changed)} without the tape (.data, a detached view)")
+    if run.findings and not wrong:
+        where = join_words([*dict.fromkeys(run.findings.values())])
+        against.append(
+            f"every rule is right by itself: a hook, or the walk over the tape, changes the gradient of {where}"
+        )
+    if run.forward.changed:
+        changed = join_words(run.forward.changed)
+        against.append(f"the function changes {changed} without the tape (.data, a detached view)")
     size = ", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items())
     return Proof(
         name=name,
         verdict="refuted" if any(w.differs for w in wrong) else "undecided" if against else "proved",
         size=size,
         scope=f"at {'this shape' if size.count('(') == 1 else 'these shapes'}, for all values",
-        entries=len(passes) * sum(len(variables(leaf._data)) for leaf in leaves.values()),
+        entries=sum(len(variables(leaf._data)) for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(call.op.name for call in calls)),
-        assumptions=of_each(assumptions),
-        where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
+        assumptions=tuple(assumptions(run)),
+        where=(*path_in_words(run), *domain(run)),
         against=tuple(against),
-        steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
+        steps=sum(a.expected.size for a in run.backward.arrivals if isinstance(a.target, Node)),
         fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
-        signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
-        conditions=of_each(lambda p: p.conditions),
+        signs=compared.signs,
+        conditions=tuple(run.conditions),
         wrong=tuple(wrong),
     )

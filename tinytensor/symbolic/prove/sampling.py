@@ -27,6 +27,7 @@ from functools import partial
 
 import numpy as np
 
+from tinytensor.autograd.backward import backward as run_backward
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
@@ -74,8 +75,7 @@ class Sample:
         self.hold_still()
         self.in_backward = True
         with watched():
-            for y, g in zip(results, self.seeds, strict=True):
-                y.backward(g, retain_graph=len(results) > 1)
+            run_backward(results, self.seeds)
         self.in_backward = False
         for times, (slope, size_of_slope) in zip(self.reached, self.moved, strict=True):
             along += times * slope
