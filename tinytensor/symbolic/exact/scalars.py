@@ -35,7 +35,7 @@ def float_or_nan(function: Callable, *args) -> float:
     """The value of a function as a float; NaN where that overflows, or there is none: then nothing is known."""
     try:
         return float(function(*args))
-    except ArithmeticError:
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         return math.nan
 
 

@@ -34,7 +34,7 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.lifting import untraced
-from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, path
+from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, float_or_nan, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
@@ -293,14 +293,6 @@ def precise_value(expr: sympy.Expr, values: dict) -> sympy.Expr:
     return number if number.is_Number else sympy.nan
 
 
-def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
-    """An expression in floats, from those of its symbols; NaN if it overflows, or has no value."""
-    try:
-        return float(value_of(expr, values))
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        return math.nan
-
-
 # -------------------------------------------------------------------------------------------------------- backward
 
 
@@ -341,7 +333,7 @@ class Backward:
                     slopes = self.partials[call.node][i].get(index, ())
                     terms += [self.adjoints[call.node][to].expr * dy for to, dy in slopes]
             expr = sympy.Add(*terms)
-            expected[index] = Symbolic(expr, float_value(expr, self.forward.values))
+            expected[index] = Symbolic(expr, float_or_nan(value_of, expr, self.forward.values))
             if index in depends and not math.isfinite(expected[index].witness) and expr.has(*UNDEFINED):
                 raise Undecided(f"the gradient of {name} at {list(index)} is {expr}: no number")
         self.arrivals.append(Arrival(target, name, array, None if g is None else g._data.copy(), expected))
@@ -445,7 +437,7 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
         right = derivative(y._data, g._data, x._data)
         for index in variables(x._data):
             got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[index])
-            true = Symbolic(right[index], float_value(right[index], values))
+            true = Symbolic(right[index], float_or_nan(value_of, right[index], values))
             where = rule_of(call.op, i), call.called_at
             yield WrongRule(call.op.name, parameter(call.op, i), index, got, true, create_graph, *where)
 

@@ -62,6 +62,16 @@ class Run(NamedTuple):
         return sum(float(np.sum(y * g)) for y, g in zip(self.results, self.seeds, strict=True))
 
 
+def distinct(y: Tensor | np.ndarray) -> np.ndarray:
+    """Factors for the entries of a result: from 1 on, below 4, and no two equal."""
+    n = math.prod(y.shape)
+    return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
+
+
+def distinct_of_each(ys: Iterable) -> list[np.ndarray]:
+    return [distinct(y) for y in ys]
+
+
 @dataclass
 class Outcome:
     """What speaks against a proof: at the sample point the first verdict and its sentence; sentences elsewhere."""
@@ -124,20 +134,21 @@ class Probe:
             self.compare_with_exact(result, exact)
             if result.verdict or result.not_run:
                 return result
-            usual = _or_none(self.gradients, self.sample)
+            usual = _or_none(self.tape, self.sample)
             if usual is None:
                 result.not_run = f"{NOT_COMPARED} with other gradients that arrive"
                 return result
-            later = partial(self.differs, usual, self.leaves, " in a later call", " in the first")
+            later = partial(self.differs, usual.gradients, self.leaves, " in a later call", " in the first")
             result.note("undecided", OVERWRITES if self.overwrites else later())
             if not result.verdict:
-                result.note("refuted", self.differs_in_variants(usual))
+                result.note("refuted", self.differs_in_variants(usual.gradients))
             if differentiable and result.verdict != "refuted":
                 self.try_points(result, WITHIN[style], sorted(edges), proved)
             result.note("undecided", later())
             with swap_data({x: array.astype(np.float32) for x, array in self.floats.items()}):
                 words = " in float32", " in float64"
-                result.note("undecided", self.differs(usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32))
+                narrow = self.differs(usual.gradients, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
+                result.note("undecided", narrow)
         return result
 
     def try_points(self, result: Outcome, within: Callable, edges: list[float], proved: bool) -> None:
@@ -163,33 +174,25 @@ class Probe:
         """A call in the thread of its own."""
         return self.thread.submit(call, *args, **options).result()
 
-    def results(self, args: list) -> list[Tensor]:
-        return results_of(partial(self.alone, self.fn), args)
-
-    def value(self, point: Point, seeds: list[np.ndarray]) -> float:
-        """The sum of the results, each times its seed."""
-        self.move_to(point)
-        with self.kept():
-            return Run([y._data for y in self.results(self.args)], seeds, {}).total
-
-    def gradients(self, point: Point, **options) -> Point:
-        """The gradients on the tape, of the results times different numbers."""
-        return self.tape(point, distinct, **options).gradients
-
     def tape(
-        self, point: Point, seed: Callable, args: Callable | None = None, create_graph: bool = False, walks: int = 1
+        self,
+        point: Point,
+        seeds: Callable = distinct_of_each,
+        args: Callable | None = None,
+        create_graph: bool = False,
+        walks: int = 1,
     ) -> Run:
         """The results and the gradients on the tape, the mean of so many walks over it; args: makes other arguments."""
         self.move_to(point)
         with self.kept():
-            ys = self.results(self.args if args is None else args())
-            run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
+            ys = results_of(partial(self.alone, self.fn), self.args if args is None else args())
+            run = Run([np.array(y.detach().numpy()) for y in ys], [*map(np.asarray, seeds(ys))], {})
             for y, g in zip(ys, run.seeds, strict=True):
                 arriving = Tensor.of(g.astype(y._data.dtype))
                 for _ in range(walks):
                     self.alone(y.backward, arriving, retain_graph=True, create_graph=create_graph)
                 self.overwrites |= not np.array_equal(arriving._data, g.astype(y._data.dtype))
-            for name, x in self.leaves.items():
+            for name, x in self.leaves.items() if walks else ():
                 known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
                 run.gradients[name] = np.array(known, np.float64) / walks
         return run
@@ -198,9 +201,8 @@ class Probe:
 
     def compare_with_exact(self, result: Outcome, exact: Run) -> None:
         """Compare results and gradients with those of a run on exact numbers; where these are NaN, nothing is known."""
-        seeds = iter(exact.seeds)
         try:
-            run = self.tape(self.sample, lambda y: next(seeds))
+            run = self.tape(self.sample, lambda ys: exact.seeds)
             pairs = [(f"result {n}", *both) for n, both in enumerate(zip(exact.results, run.results, strict=True))]
             pairs += [(f"the gradient of {name}", g, run.gradients[name]) for name, g in exact.gradients.items()]
             for what, known, got in pairs:
@@ -214,9 +216,9 @@ class Probe:
         self, usual: Point, names: Iterable[str], when: str, usually: str, tolerance: float = ROUNDING, **options
     ) -> str:
         """How gradients differ from the usual ones in other circumstances; empty if the function does not run there."""
-        tried = _or_none(partial(self.gradients, **options), self.sample)
+        tried = _or_none(self.tape, self.sample, **options)
         differences = (
-            _difference(f"the gradient of {name}", usual[name], tried[name], when, usually, tolerance)
+            _difference(f"the gradient of {name}", usual[name], tried.gradients[name], when, usually, tolerance)
             for name in (names if tried is not None else ())
         )
         return next(filter(None, differences), "")
@@ -263,9 +265,9 @@ class Probe:
         pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
         for (i, first), (k, second) in pairs[:PAIRS]:
             point = {**sample, second: sample[first]}
-            apart = _or_none(self.tape, point, distinct)
+            apart = _or_none(self.tape, point)
             twice = _or_none(
-                self.tape, point, distinct, lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
+                self.tape, point, args=lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
             )
             if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
@@ -279,7 +281,8 @@ class Probe:
 
     def differs_from_quotients(self, point: Point, factor: float | None = None) -> str:
         """How the gradient at a point differs from difference quotients; the seeds are random and have this size."""
-        run = self.tape(point, distinct if factor is None else lambda y: factor * self.random.normal(size=y.shape))
+        drawn = lambda ys: [factor * self.random.normal(size=y.shape) for y in ys]  # noqa: E731
+        run = self.tape(point, distinct_of_each if factor is None else drawn)
         if not all(np.isfinite(g).all() for g in run.gradients.values()):
             return ""
         of = partial(self.line, point, run.seeds)
@@ -307,8 +310,9 @@ class Probe:
         """The sum of the results, each times its seed, along a line; NaN where the function raises."""
 
         def value(step: float) -> float:
-            total = _or_none(self.value, {name: x + step * v[name] for name, x in point.items()}, seeds)
-            return np.nan if total is None else total
+            there = {name: x + step * v[name] for name, x in point.items()}
+            run = _or_none(self.tape, there, lambda ys: seeds, walks=0)
+            return np.nan if run is None else run.total
 
         return value
 
@@ -338,12 +342,6 @@ class Probe:
         return sentence
 
 
-def distinct(y: Tensor | np.ndarray) -> np.ndarray:
-    """Factors for the entries of a result: from 1 on, below 4, and no two equal."""
-    n = math.prod(y.shape)
-    return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
-
-
 def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
     """Points off the path of the sample, each with the size of the gradient that arrives."""
     random = np.random.default_rng(1)
@@ -371,10 +369,10 @@ def _is_symmetric(x: np.ndarray) -> bool:
     return x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 1 and np.array_equal(x, np.swapaxes(x, -1, -2))
 
 
-def _or_none(run: Callable, *args):
+def _or_none(run: Callable, *args, **options):
     """The result; None if the function raises here."""
     try:
-        return run(*args)
+        return run(*args, **options)
     except Exception:
         return None
 
