@@ -242,8 +242,7 @@ def test_floats_that_require_grad_are_the_sample_point():
 def test_positions_of_maxima_are_named():
     x = symbols("x", 2, 3, witness=[[1, 3, 2], [6, 4, 5]])
     assert prove(lambda x: x.max(-1), x).assumptions == (
-        "x[0, 1] is larger than x[0, 0], x[0, 2]",
-        "x[1, 0] is larger than x[1, 1], x[1, 2]",
+        "x[0, 1] > x[0, 0], x[0, 1] > x[0, 2], x[1, 0] > x[1, 1], x[1, 0] > x[1, 2] (in reduce_max)",
     )
 
 
@@ -470,14 +469,14 @@ def test_input_named_g_is_not_the_gradient():
 
 
 def test_inputs_without_information_are_refused():
-    with pytest.raises(ValueError, match="the input x holds the formula 2\\*y_0"):
+    with pytest.raises(ValueError, match="the input x holds 2\\*y_0; inputs hold"):
         prove(lambda x: x, symbols("y", 2) * 2)
-    with pytest.raises(ValueError, match="y_0 stands in the inputs a and b; rename one"):
+    with pytest.raises(ValueError, match="the input b holds y_0; inputs hold"):
         prove(tt.OPS["mul"], symbols("y", 2), symbols("y", 2))
     with pytest.raises(Undecided, match="choose other witnesses"):
         prove(tt.relu, symbols("x", 2, witness=0))
     for name in ("exp[]", "g'", "∂exp[]"):  # as a pass calls its own symbols
-        with pytest.raises(ValueError, match="take symbols"):
+        with pytest.raises(ValueError, match="of a name of letters"):
             prove(lambda x: x.exp() * x, symbols(name, witness=1).requires_grad_())
 
 

@@ -260,7 +260,7 @@ VERDICTS = {
     "an inverse of erf": (lambda x: (x / 10).erfinv(), [(3,)], "every argument of erfinv lies between -1 and 1"),
     "a gamma function": (tt.lgamma, [symbols("x", 2, positive=True)], "argument of the gamma function is above 0"),
     "signs": (F.relu, [(3,)], "signs are as below and no two compared numbers are equal"),
-    "an order": (lambda x: x.max(), [(3,)], "the order of numbers is as below"),
+    "an order": (lambda x: x.max(), [(3,)], "comparisons are as below"),
     "comparisons": (lambda x: x.clamp(-1, 1), [(3,)], "comparisons are as below"),
     "whole numbers": (lambda w, t: w[t], [(4, 2), tt.tensor([0, 1, 2])], "t is as passed in"),
     "two constants": (lambda x, a, b: x * a + b, [(2,), tt.ones(2), tt.ones(2)], "a and b are as passed in"),

@@ -6,7 +6,7 @@ once it is added up, and has its expected value: the sum over all operations tha
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is the operation's result for fresh symbols (differentiate.py). Then a symbol of its own replaces each entry
+where f_z is the operation's result for fresh symbols. Then a symbol of its own replaces each entry
 of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could arrive.
 (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got
 that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
@@ -32,10 +32,10 @@ from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, float_or_nan, path
-from tinytensor.symbolic.exact.tensors import derivative, symbols, variables
+from tinytensor.symbolic.exact.tensors import Derivatives, derivative, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
@@ -54,24 +54,55 @@ Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a valu
 Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
 
 
+class RandomDraws:
+    """The random numbers of a function: named, and the same each time it runs."""
+
+    def __init__(self):
+        self.assumptions: dict[str, None] = {}
+        self.before: dict[Generator, dict] = {}  # the state of each generator
+        self.torch = sys.modules.get("torch")  # if the program has imported it
+        self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
+
+    def __call__(self, what: str, generator: Generator) -> None:
+        self.before.setdefault(generator, generator.get_state())
+        self.assumptions[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
+
+    def rewind(self) -> None:
+        for generator, position in self.before.items():
+            generator.set_state(position)
+        if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
+            self.assumptions["the random numbers of PyTorch are those of this run"] = None
+            self.torch.set_rng_state(self.pytorchs)
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        try:
+            with observe(on_random=self):
+                yield
+        finally:
+            self.rewind()
+
+
 @dataclass(frozen=True)
 class Subject:
-    """A function with its inputs as exact scalars; `run` is the function with the same random numbers each time."""
+    """A function with its inputs as exact scalars; it draws the same random numbers each time."""
 
     fn: Callable
-    run: Callable
+    draws: RandomDraws
     args: dict[str, object]
     leaves: dict[str, Tensor]
     state: dict[str, Tensor]  # the parameters and buffers of a Module
 
     def results(self) -> list[Tensor]:
         """The results of a call."""
-        return results_of(self.run, [*self.args.values()])
+        self.draws.rewind()
+        with watched():
+            return results_of(self.fn, [*self.args.values()])
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Inside is one run: the tensors that it changes are restored afterwards, of constants the values, too."""
-        self.run.rewind()
+        self.draws.rewind()
         tensors = {n: x for n, x in (self.args | self.state).items() if isinstance(x, Tensor)}
         leaves = set(map(id, self.leaves.values()))
         values = [(n, x._data, x._data.copy()) for n, x in tensors.items() if id(x) not in leaves]

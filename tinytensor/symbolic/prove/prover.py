@@ -9,7 +9,6 @@ functions, SymPy's arithmetic, and CPython. Numbers may refute a proof (`probing
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -20,21 +19,19 @@ import sympy
 
 from tinytensor.core import late_bound
 from tinytensor.core.kernel import OBJECT
-from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import BITS, Field, Residue
 from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
-from tinytensor.symbolic.prove.advice import describe, line, line_named
+from tinytensor.symbolic.prove.advice import describe, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.passes import RESERVED, Pass, Subject, check_gradients, restored, swap_data
+from tinytensor.symbolic.prove.passes import RESERVED, Pass, RandomDraws, Subject, check_gradients, restored, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, format_numbers, join_words
-from tinytensor.symbolic.prove.questions import questions_of, watched
+from tinytensor.symbolic.prove.questions import questions_of
 from tinytensor.symbolic.prove.sampling import BOUND, INEXACT, prove_by_sampling, residues
 
 RIGHT_AT_FIRST = "at the first sample point, where comparisons come out otherwise, the gradients are right"
@@ -107,7 +104,7 @@ def _prove_near(
         reading(ROUNDED) as met,
         questions_of(outside) as asked,
     ):
-        subject_of = partial(_subject, fn, draws.with_fixed_rng(fn), inputs, sample, seed)
+        subject_of = partial(_subject, fn, draws, inputs, sample, seed)
         with subject_of(_floats, lambda x: x) as subject, subject.kept(), quiet(), suppress(Exception):
             fn(*in_floats(subject.args.values()))  # which may fill what the function keeps; its errors are met again
         asked.after_first_call()
@@ -193,7 +190,13 @@ def _has_gradient(value) -> bool:
 
 @contextmanager
 def _subject(
-    fn: Callable, run: Callable, inputs: tuple, sample: str, seed: int | None, variable: Callable, constant: Callable
+    fn: Callable,
+    draws: RandomDraws,
+    inputs: tuple,
+    sample: str,
+    seed: int | None,
+    variable: Callable,
+    constant: Callable,
 ) -> Iterator[Subject]:
     """A function with its inputs, and the parameters of its Module for the time being, as exact scalars.
 
@@ -220,7 +223,7 @@ def _subject(
         args = {name: argument(name, x) for name, x in zip(_names(fn, len(inputs)), inputs, strict=True)}
         leaves = {n: a for n, a in args.items() if isinstance(a, Tensor) and a.requires_grad}
         leaves |= {name: x for name, x in held.items() if x.requires_grad}
-        yield Subject(fn, run, args, leaves, _module_state(fn))
+        yield Subject(fn, draws, args, leaves, _module_state(fn))
 
 
 def _floats(name: str, values: np.ndarray) -> Tensor:
@@ -331,44 +334,6 @@ def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Prog
         bits += math.ceil(proof.error - BOUND) + 8  # the formula is too large for a prime of so many bits
 
 
-class RandomDraws:
-    """The random numbers of a function: named, and the same each time it runs."""
-
-    def __init__(self):
-        self.assumptions: dict[str, None] = {}
-        self.before: dict[Generator, dict] = {}  # the state of each generator
-        self.torch = sys.modules.get("torch")  # if the program has imported it
-        self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
-
-    def __call__(self, what: str, generator: Generator) -> None:
-        self.before.setdefault(generator, generator.get_state())
-        self.assumptions[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
-
-    def rewind(self) -> None:
-        for generator, position in self.before.items():
-            generator.set_state(position)
-        if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
-            self.assumptions["the random numbers of PyTorch are those of this run"] = None
-            self.torch.set_rng_state(self.pytorchs)
-
-    def with_fixed_rng(self, fn: Callable) -> Callable:
-        def run(*args):
-            self.rewind()
-            with watched():
-                return fn(*args)
-
-        run.__wrapped__, run.rewind = fn, self.rewind
-        return run
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        try:
-            with observe(on_random=self):
-                yield
-        finally:
-            self.rewind()
-
-
 def _function_class(fn: Callable) -> type | None:
     """The class of which fn is the `apply`: an autograd.Function."""
     owner = getattr(fn, "__self__", None)
@@ -404,12 +369,12 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
     seen: dict[sympy.Symbol, str] = {}
     for name, leaf in leaves.items():
         for value in variables(leaf._data).values():
-            if not value.expr.is_Symbol:
-                raise ValueError(f"prove: the input {name} holds the formula {value}; inputs are symbols or numbers")
-            if value.expr != sympy.Symbol(value.expr.name) or RESERVED & {*value.expr.name}:
-                raise ValueError(f"prove: the input {name} holds {value}; take symbols() of another name")
-            if seen.setdefault(value.expr, name) != name:
-                raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
+            plain = value.expr.is_Symbol and value.expr == sympy.Symbol(value.expr.name)
+            if not plain or RESERVED & {*value.expr.name} or seen.setdefault(value.expr, name) != name:
+                raise ValueError(
+                    f"prove: the input {name} holds {value}; inputs hold numbers, and symbols() of a name of letters "
+                    "that no other input has"
+                )
 
 
 def _module_state(fn: Callable) -> dict[str, Tensor]:
