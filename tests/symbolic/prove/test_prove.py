@@ -29,21 +29,6 @@ class softsign:
         return g / (1 + x.abs()) ** 2
 
 
-@tt.elementwise
-def product_kernel(a, b):
-    return a * b
-
-
-@tt.op
-class forgetful:
-    r"y = a b, but no rule for b"
-
-    kernel = product_kernel
-
-    def grad_a(g, y, a, b):
-        return g * b
-
-
 # ------------------------------------------------------------------------------------------------------- it proves
 
 
@@ -325,12 +310,6 @@ def test_counterexample_is_valid():
     assert float(quotient) == pytest.approx(2 * g / (1 + abs(x)) ** 2, rel=1e-3)
 
 
-def test_missing_rule_is_noticed():
-    proof = prove(forgetful, (2,), (2,))
-    assert [(w.op, w.input) for w in proof.wrong] == [("forgetful", "b")]
-    assert prove(forgetful, (2,), tt.ones(2))
-
-
 def shares_a_value(x):
     y = x.exp()
     return (y * (y + y.sin())).sum()
@@ -344,33 +323,16 @@ def test_overwriting_is_blamed_on_the_walk():
     assert "changes the gradient of exp\n" in repr(proof) and not proof.wrong
 
 
-@tt.op
-class confused:
-    r"y = a b, with a rule that is right only where the gradient that arrives is the input a"
-
-    def kernel(a, b):
-        return a * b
-
-    def grad_a(g, b):
-        return g * b
-
-    def grad_b(g):
-        return g * g
-
-
 KEPT = tt.tensor([1, 0])
 passes_on = function(F.relu, lambda g, x: g)
 step = function(lambda x: (x > 0) + x * 0, lambda g, x: g)
 masked = function(lambda x: x * KEPT, lambda g, x: g)
-halved = function(lambda x: x / 2, lambda g, x: g * g / 2)  # right for g = 1 only
 MIDDLES = {
     "a ReLU that is off": lambda x: passes_on(x).sum(),
     "the same, of a value that came of another": lambda x: (passes_on(x * 2) * x).sum(),
     "numbers alone": lambda x: step(x).sum(),
     "a mask": lambda x: masked(x).sum(),
     "a mask, and an exp of what is left": lambda x: masked(x * x).exp().sum(),
-    "a gradient that is 1": lambda x: halved(x).sum(),
-    "a gradient that is 1 at the result": lambda x: halved(x.sum()),
 }
 
 
@@ -461,8 +423,8 @@ def test_inputs_get_their_hooks_back():
 
 
 def test_input_named_g_is_not_the_gradient():
-    proof = prove(lambda g, b: confused(g, b), (2,), (2,))  # an input of the name that gradients have
-    assert [w.rule for w in proof.wrong] == ["confused, input b"]
+    confused = function(lambda a, b: a * b, lambda g, a, b: (g * b, g * g))  # right where a is the gradient
+    assert prove(lambda g, b: confused(g, b), (2,), (2,)).verdict == "refuted"
 
 
 # ------------------------------------------------------------------------------------------------------- it refuses

@@ -88,6 +88,8 @@ WRONG = {
     "a forgotten path": (lambda x, y: Forgotten.apply(x, y, 3.0)[:2], (2,), (2,)),
     "a transpose": (Transposed.apply, (2, 2), (2, 2)),
     "no gradient": (square(lambda g, x: None), (2,)),
+    "no gradient of one input": (function(lambda a, b: a * b, lambda g, a, b: (g * b, None)), (2,), (2,)),
+    "g squared, at the result": (lambda x: square(lambda g, x: 2 * g * g * x)(x.sum()), (3,)),
     "the sum of rows": (function(lambda x: x.sum(-1), lambda g, x: g.mean() + x * 0), (2, 2)),
 }
 
