@@ -29,6 +29,7 @@ from tinytensor.symbolic.index_calculus.functions import TABLE
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
+NO_BUILTINS: dict[str, object] = {}  # of lifted code, by which it is known
 SEVERAL = 1 << 30  # marks an element that several tasks have read
 _ELEMENT_TYPES = {"i": int, "u": int, "b": bool}  # the types of elements that are no exact scalars, by NumPy's letters
 
@@ -136,7 +137,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda funct
         code = function.__code__
         if function not in bound:
             check(function)
-            scope: dict[str, object] = {"__builtins__": {}, "__name__": function.__module__}
+            scope: dict[str, object] = {"__builtins__": NO_BUILTINS, "__name__": function.__module__}
             bound[function] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
             for name, attributes in _global_names(code).items():
                 value = function.__globals__.get(name, getattr(builtins, name, None))

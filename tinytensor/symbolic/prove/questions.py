@@ -4,9 +4,8 @@ A proof follows the code on exact scalars. It is right for floats if the code on
 them, since comparisons are conditions of the proof. Their text, hash, bytes, pickle and type, the dtype of a tensor
 that holds them, an error that only they raise, and state that changes from call to call are no conditions. So the
 function's own code is looked at: the names that it has before it runs first, as for `derive` (reading/language.py), and
-each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. A note stays
-if the function catches the exception that follows. The state that counts is that after a first call, on floats, since
-modules fill a cache then.
+each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. The state that
+counts is that after a first call, on floats, since modules fill a cache then.
 """
 
 import dis
@@ -23,6 +22,7 @@ import numpy as np
 from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.lifting import NO_BUILTINS
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
 from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, line
@@ -108,7 +108,7 @@ class Questions:
             caller = frame.f_back
             for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
                 del self.handed[key]
-        if asks and _gets_exact(frame):
+        if asks and any(_is_exact(x._data if isinstance(x, Tensor) else x) for x in arguments_of(frame)):
             self.ask(code.co_name, frame.f_back)
 
     def sort(self, frame: types.FrameType) -> tuple[types.CodeType, bool, bool, bool]:
@@ -165,8 +165,8 @@ class Questions:
             value = value.py_func if isinstance(value, Kernel) else value
             if (isinstance(value, Op) or is_listed(value)) and getattr(value, "__name__", "") in NAN:
                 self.conditions[FINITE] = None
-            is_meaning = not frame.f_builtins and i.opname == "LOAD_GLOBAL"  # in a kernel that `lift` has looked at
-            if value is type or asks_by_name(i, value) or is_meaning:
+            is_looked_at = frame.f_builtins is NO_BUILTINS and i.opname == "LOAD_GLOBAL"  # by `lift`
+            if value is type or asks_by_name(i, value) or is_looked_at:
                 continue
             state = _state(value)
             if unknown_in(state):
@@ -179,8 +179,8 @@ class Questions:
         code = frame.f_code
         if id(code) in self.of_arrays:
             return
-        handed = not frame.f_builtins or (frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays)
-        if handed or any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
+        by_array_code = frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays
+        if by_array_code or frame.f_builtins is NO_BUILTINS or any(map(_is_exact, arguments_of(frame))):
             self.of_arrays.add(id(code))
             self.read_array_code(frame, code)
 
@@ -193,7 +193,7 @@ class Questions:
                 self.note("asks by `is` which number one is", where)
             named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
             named = named or any(loaded.get(i.offset) is function for function in HIDDEN)
-            named &= bool(frame.f_builtins)  # of a lifted kernel, which has none, the names have meanings of their own
+            named &= frame.f_builtins is not NO_BUILTINS  # the names in a lifted kernel have meanings of their own
             if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
                 self.note(f"asks for {i.argval} of exact numbers", where)
             if isinstance(i.argval, types.CodeType):
@@ -214,13 +214,9 @@ def _is_computed(x) -> bool:
     return isinstance(x, COMPUTED)
 
 
-def _is_exact_array(x) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == object
-
-
-def _gets_exact(frame: types.FrameType) -> bool:
-    """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
-    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in arguments_of(frame))
+def _is_exact(x) -> bool:
+    """Is it an exact scalar, or an array of them?"""
+    return isinstance(x, Exact) or (isinstance(x, np.ndarray) and x.dtype == OBJECT)
 
 
 def _catches(instructions: list[dis.Instruction]) -> bool:
