@@ -34,7 +34,7 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.lifting import untraced
-from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, float_or_nan, path
+from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, float_or_nan, path
 from tinytensor.symbolic.exact.tensors import Derivatives, derivative, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
@@ -159,7 +159,7 @@ class Pass:
     wrong: dict[str, WrongRule]  # by rule
 
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
-    needed = property(lambda self: self.forward.needed | self.backward.needed)
+    needed = property(lambda self: self.forward.conditions.needed | self.backward.conditions.needed)
 
 
 def check_gradients(subject: Subject, progress: Progress) -> Pass:
@@ -183,8 +183,8 @@ class Forward:
     """A recorded forward pass: `calls` are those that the results depend on, oldest first.
 
     names: a symbol's tensor, its index there, and the tensor's shape. values: of every expression, at the sample point.
-    needed: what numbers must be for the values to exist (scalars.domain). changed: values that were changed without the
-    tape, by .data or a detached view. readers: by value, the calls that read it.
+    changed: values that were changed without the tape, by .data or a detached view. readers: by value, the calls that
+    read it.
     """
 
     def __init__(self, subject: Subject):
@@ -196,7 +196,7 @@ class Forward:
         for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
         before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
-        with path() as self.conditions, domain() as self.needed, enable_grad(), observe(on_node=self.note):
+        with path() as self.conditions, enable_grad(), observe(on_node=self.note):
             self.results = subject.results()
         for y in self.results:
             self.check_unchanged(y.node, y._data)
@@ -344,7 +344,7 @@ class Backward:
         forward.values |= {g.expr: g.witness for array in self.seeds for g in array.flat}
         for call in forward.calls:  # after the function's own hooks
             call.node._hooks = [*(call.node._hooks or ()), partial(untraced, self.replace, call)]
-        with path() as self.conditions, domain() as self.needed, watched():
+        with path() as self.conditions, watched():
             run_backward(forward.results, seeds, retain_graph=True)
         for call in reversed(forward.calls):
             if call.node not in self.adjoints:  # no gradient arrived: then the expected one is 0

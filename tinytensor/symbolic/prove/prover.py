@@ -50,31 +50,29 @@ def prove(
 
     `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
     tensor of symbols, or of floats with requires_grad (its values are then the sample point), is proved, too; other
-    tensors (indices, masks, constants) and other values are passed on as they are. If `fn` is a Module, its parameters
-    are inputs too. If it returns several tensors, in tuples, lists or dicts, each of them is differentiated. Functions
-    written for PyTorch or NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and
-    `apply` of its autograd.Functions, whose backward is then compared with forward.
+    tensors (indices, masks, constants) and other values are passed on as they are, and settings that are tuples belong
+    inside fn. If `fn` is a Module, its parameters are inputs too. If it returns several tensors, in tuples, lists or
+    dicts, each of them is differentiated. Functions written for PyTorch or NumPy, PyTorch's modules and `apply` of its
+    autograd.Functions are taken as they are.
 
         proof = prove(softsign, (2, 3))     # an operation of your own
         print(proof)                        # proved ... at which shapes, under which conditions
         assert proof                        # or a counterexample, and the rule that is wrong
 
-    A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
-    Undecided if two compared numbers are equal at the sample point (there may be no derivative): choose other
-    witnesses. Errors of the function itself are raised, with the line of the function that raised them. The function
-    runs several times; its random numbers are the same each time, and named in the assumptions.
+    ValueError if no result depends on an input; Undecided if two compared numbers are equal at the sample point (there
+    may be no derivative): choose other witnesses. Errors of the function itself are raised, with the line that raised
+    them. The function runs several times; its random numbers are the same each time, and named in the assumptions.
 
     Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
-    a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
-    modulo a random prime (`sampling.py`), and the proof states the probability that a wrong gradient passes. `seed`
-    repeats a draw.
+    a minute. With size="real" no formula is written down: all gradients are compared at once at one random point modulo
+    a random prime (`sampling.py`), and the proof states the probability that a wrong gradient passes. `seed` repeats a
+    draw.
 
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"] (not at size="real").
 
-    The verdict's line names what the proof is limited to (`bool` of a Proof has the list). Code that asks exact numbers
-    for more than their values (text, hash, bytes, a type, the dtype), catches an error that they raise, or changes what
-    it holds is undecided, with its line (`questions.py`).
+    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches errors, or
+    changes what it holds is undecided, with its line (`questions.py`).
 
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.

@@ -4,8 +4,8 @@ A proof follows the code on exact scalars. It is right for floats if the code on
 them, since comparisons are conditions of the proof. Their text, hash, bytes, pickle and type, the dtype of a tensor
 that holds them, an error that only they raise, and state that changes from call to call are no conditions. So the
 function's own code is looked at: the names that it has before it runs first, as for `derive` (reading/language.py), and
-each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. The state that
-counts is that after a first call, on floats, since modules fill a cache then.
+each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. The state
+that counts is that after a first call, on floats, since modules fill a cache then.
 """
 
 import dis
