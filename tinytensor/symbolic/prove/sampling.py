@@ -23,6 +23,7 @@ If this is more than 2^-100, as it is for a model of ten layers, all is done onc
 """
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -52,70 +53,66 @@ SHORT = 20  # binary digits: a constant of more may be rounded
 BOUND = -100  # log2 of the largest probability with which a wrong gradient may pass
 
 
+@dataclass
+class Step:
+    """An operation on the tape, or a result of the function, whose `node` is None."""
+
+    node: Node | None
+    added: np.ndarray  # to its gradient: random values with witnesses 0; of a result the gradient itself
+    slope: int  # D_v of <added, the values>
+    size: float  # of its formula
+    times: int = 0  # so often backward comes to it
+
+
 class Sample:
     """One forward and one backward pass over residues."""
 
     def __init__(self, subject: Subject, scalars: Field, progress: Progress):
-        self.subject, self.leaves, self.field, self.progress = subject, subject.leaves, scalars, progress
-        self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
-        self.nodes: list[Node] = []
-        self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
-        self.reached: list[int] = []  # how often backward came to each node
+        self.leaves, self.field, self.progress = subject.leaves, scalars, progress
+        self.steps: list[Step] = []
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
         self.in_backward = False  # the function may call backward(), too
         directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in self.leaves.items()}
         with enable_grad(), observe(on_node=self.note):
             results = subject.results()
         progress.total = 2 * progress.so_far
+        self.operations = tuple(dict.fromkeys(step.node.op.name for step in self.steps))
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [residues(scalars, "", distinct(y)).detach() for y in results]
-        if len(results) == results[0].numel() == 1:
-            self.seeds = [None]
-        along, size = self.slope(results)
-        self.hold_still()
+        seeds = [residues(scalars, "", distinct(y)).detach() for y in results]
+        ends = [self.step(None, y._data, g._data) for y, g in zip(results, seeds, strict=True)]
+        for step in self.steps:
+            _hold_still(step.node.saved)
         self.in_backward = True
         with watched():
-            run_backward(results, self.seeds)
+            run_backward(results, seeds)
         self.in_backward = False
-        for times, (slope, size_of_slope) in zip(self.reached, self.moved, strict=True):
-            along += times * slope
-            size += times * size_of_slope
-        self.gradients, self.size = {}, 1 + size
+        along = sum(step.slope for step in ends) + sum(step.times * step.slope for step in self.steps)
+        self.size = 1 + sum(step.size for step in ends) + sum(step.times * step.size for step in self.steps)
+        self.gradients = {}
         for name, leaf in self.leaves.items():
-            gradients = [
-                Residue.of(g) for g in (np.zeros(leaf.shape, int) if leaf.grad is None else leaf.grad._data).flat
-            ]
+            zeros = np.zeros(leaf.shape, int)
+            gradients = [Residue.of(g) for g in (zeros if leaf.grad is None else leaf.grad._data).flat]
             self.gradients[name] = np.array([g.witness for g in gradients], float).reshape(leaf.shape)
             self.size += sum(g.size + 1 for g in gradients)
-            along -= sum(g.value * v for g, v in zip(gradients, directions[name], strict=False))
+            along -= sum(g.value * v for g, v in zip(gradients, directions[name], strict=True))
         self.holds = along % scalars.prime == 0
 
-    def slope(self, results: list[Tensor]) -> tuple[int, float]:
-        """(D_v of the results with their seeds, the size of its formula)."""
-        total, size = 0, 0.0
-        for y, g in zip(results, self.seeds, strict=True):
-            values = [Residue.of(a) for a in y._data.flat]
-            for a, b in zip(values, [Residue(1)] if g is None else g._data.flat, strict=True):
-                total += a.tangent * b.value
-                size += a.slope_size + b.size
-        return total % self.field.prime, size
+    def step(self, node: Node | None, values: np.ndarray, added: np.ndarray) -> Step:
+        pairs = [(Residue.of(x), r) for x, r in zip(values.flat, added.flat, strict=True)]
+        slope = sum(x.tangent * r.value for x, r in pairs) % self.field.prime
+        return Step(node, added, slope, sum(x.slope_size + r.size for x, r in pairs))
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
         self.progress.done(out.size)
         if self.in_backward:  # what backward itself computes is no result of the function
             return
-        number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         added = np.empty(out.shape, object)
         # (The score of a masked entry has no derivative; its exp is 0 whatever is added to it.)
-        added.flat = [Residue(0) if x is MINUS_INFINITY else self.field.draw(0.0) for x in values]
+        added.flat = [Residue(0) if Residue.of(x) is MINUS_INFINITY else self.field.draw(0.0) for x in out.flat]
         _hold_still(added)
-        self.added.append(added)
-        self.reached.append(0)
-        node._hooks = [partial(self.arrive, number)]
-        self.nodes.append(node)
-        slope = sum(x.tangent * r.value for x, r in zip(values, self.added[number].flat, strict=True))
-        self.moved.append((slope % self.field.prime, sum(x.slope_size + 1 for x in values)))
+        self.steps.append(self.step(node, out, added))
+        node._hooks = [partial(self.arrive, self.steps[-1])]
         for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
             no_stranger(node.op, edge, self.leaves)
             unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
@@ -123,22 +120,13 @@ class Sample:
             if any(isinstance(x, Residue) and x.tangent for x in values):
                 self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
 
-    def arrive(self, number: int, g: Tensor) -> Tensor:
+    def arrive(self, step: Step, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
         self.progress.done(g.numel())
         if not self.in_backward:  # of a gradient that the function itself computes
             return g
-        self.reached[number] += 1
-        return Tensor.of(np.asarray(g._data + self.added[number], object))
-
-    def hold_still(self) -> None:
-        """Take the tangents off: backward computes values alone, in half the time."""
-        for node in self.nodes:
-            for kept in (node.saved or {}).values():  # none, if the function itself has walked over it
-                for value in kept if isinstance(kept, tuple) else (kept,):
-                    array = value._data if isinstance(value, Tensor) else value
-                    if isinstance(array, np.ndarray) and array.dtype is OBJECT:
-                        _hold_still(array)
+        step.times += 1
+        return Tensor.of(np.asarray(g._data + step.added, object))
 
 
 def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> tuple[Proof, Run]:
@@ -170,7 +158,7 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
         scope="at a random point modulo a random prime",
         entries=sum(leaf.numel() for leaf in leaves.values()),
-        operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
+        operations=sample.operations,
         assumptions=tuple(assumptions),
         where=(
             *(words for key, words in VALUES.items() if key in scalars.needed),
@@ -194,8 +182,12 @@ def residues(scalars: Field, name: str, values: np.ndarray) -> Tensor:
     return Tensor.of(array, requires_grad=True)
 
 
-def _hold_still(array: np.ndarray) -> None:
-    """Take the tangents off."""
-    for x in array.flat:
+def _hold_still(kept) -> None:
+    """Take the tangents off what is kept for backward, which then computes values alone, in half the time."""
+    if isinstance(kept, dict | tuple):
+        for part in kept.values() if isinstance(kept, dict) else kept:
+            _hold_still(part)
+    array = kept._data if isinstance(kept, Tensor) else kept
+    for x in array.flat if isinstance(array, np.ndarray) and array.dtype is OBJECT else ():
         if isinstance(x, Residue):
             x.tangent, x.slope_size = 0, 1.0
