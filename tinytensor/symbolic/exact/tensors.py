@@ -88,10 +88,14 @@ def _derivative(expr: sympy.Expr, n: int) -> sympy.Expr:
     return expr.fdiff(n + 1)
 
 
+def slopes_of(y: np.ndarray, g: np.ndarray) -> dict[sympy.Symbol, sympy.Expr]:
+    """The derivatives of the sum of g y that are not 0, by symbol."""
+    return Derivatives().of(sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(g.flat, y.flat, strict=True))))
+
+
 def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """d(sum of g y)/dx for each symbol of x, by the chain rule; 0 where x has a number."""
-    total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
-    slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
+    slopes, result = slopes_of(y, g), np.full(np.shape(x), sympy.S.Zero, object)
     for index, value in variables(x).items():
         result[index] = slopes.get(value.expr, sympy.S.Zero)
     return result

@@ -18,6 +18,7 @@ import itertools
 import linecache
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, float_or_nan, path
-from tinytensor.symbolic.exact.tensors import Derivatives, derivative, symbols, variables
+from tinytensor.symbolic.exact.tensors import derivative, slopes_of, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
@@ -51,7 +52,6 @@ RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has t
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
 Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
-Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
 
 
 class RandomDraws:
@@ -154,10 +154,10 @@ class Pass:
 
     forward: "Forward"
     backward: "Backward"
-    constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
     findings: dict[Target, str]  # values whose gradients are not proved to be the expected ones, with their names
     wrong: dict[str, WrongRule]  # by rule
 
+    constant = property(lambda self: [*self.backward.constant])
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
     needed = property(lambda self: self.forward.conditions.needed | self.backward.conditions.needed)
 
@@ -169,11 +169,10 @@ def check_gradients(subject: Subject, progress: Progress) -> Pass:
         # Each result is differentiated, and its gradient compared; that of a fused operation also by its definition.
         entries = sum(call.result.size * (2 if call.op.definition is None else 3) for call in forward.calls)
         progress.begin(entries + sum(leaf.numel() for leaf in subject.leaves.values()))
-        partials, constant = partial_derivatives(forward, progress)
-        backward = Backward(forward, partials)
+        backward = Backward(forward, progress)
         findings = compare(forward, backward, progress)
         wrong = wrong_rules(forward, findings, progress)
-    return Pass(forward, backward, constant, findings, wrong)
+    return Pass(forward, backward, findings, wrong)
 
 
 # ------------------------------------------------------------------------------------------------------- forward
@@ -282,32 +281,6 @@ def fresh_args(
     return args, meant
 
 
-def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node, Partials], tuple[str, ...]]:
-    """The derivatives of each call's result, by node; and the arguments off the tape that have a derivative."""
-    result: dict[Node, Partials] = {}
-    constant: dict[str, None] = {}
-    for call in forward.calls:
-        args, meant = fresh_args(call, off_tape=True)
-        partials, by_symbol, off_tape = result.setdefault(call.node, {}), {}, {}
-        for i, edge in enumerate(call.edges):
-            if edge is not None:
-                partials[i] = {index: [] for index in variables(args[i]._data)}
-                by_symbol |= {value.expr: partials[i][index] for index, value in variables(args[i]._data).items()}
-            elif i in call.off_tape:
-                off_tape |= {value.expr: i for value in _values(args[i])}
-        with no_grad():
-            y = _first(call.op(*args))._data
-        derivatives = Derivatives()
-        for to, value in variables(y).items():
-            for symbol, slope in derivatives.of(value.expr).items():
-                if symbol in by_symbol:
-                    by_symbol[symbol].append((to, slope.xreplace(meant)))
-                elif symbol in off_tape and slope != 0:  # an index, or a value that is only compared, has no derivative
-                    constant[f"{parameter(call.op, off_tape[symbol])} of {call.label}"] = None
-            progress.done(1)
-    return result, tuple(constant)
-
-
 def settled(got: Symbolic, right: Symbolic, values: dict) -> tuple[Symbolic, Symbolic]:
     """Both with exact witnesses, if these differ: where numbers cancel, rounding may be all that is left of floats."""
     if differ(got.witness, right.witness):
@@ -331,23 +304,33 @@ class Backward:
     """One run of backward(): the gradients of the results of all calls, which go on as symbols, then of the inputs.
 
     seeds: those of the function's results. arbitrary: is a result a number, whose gradient counts as 1 in witnesses?
+    constant: arguments with a derivative that depend on inputs without the tape. terms: of expected gradients.
     """
 
-    def __init__(self, forward: Forward, partials: dict[Node, Partials]):
-        self.forward, self.partials, self.arbitrary = forward, partials, False
+    def __init__(self, forward: Forward, progress: Progress):
+        self.forward, self.progress, self.arbitrary = forward, progress, False
+        self.constant: dict[str, None] = {}
+        self.terms: dict[tuple[Target, tuple], list[sympy.Expr]] = defaultdict(list)
         self.arrivals: list[Arrival] = []
-        self.adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
+        self.fresh: dict[Node, tuple] = {}  # by call: new arguments, their formulas, and the result
+        self.passed: set[Node] = set()  # calls whose expected gradient is known
         seeds = [
             symbols(f"{SEED}{n or ''}", *y.shape, **({} if y.ndim else ONE)) for n, y in enumerate(forward.results)
         ]
         self.seeds = [g._data for g in seeds]
-        forward.values |= {g.expr: g.witness for array in self.seeds for g in array.flat}
+        for y, g in zip(forward.results, self.seeds, strict=True):
+            for index, value in np.ndenumerate(g):
+                forward.values[value.expr] = value.witness
+                self.terms[y if y.node is None else y.node, index].append(value.expr)
         for call in forward.calls:  # after the function's own hooks
+            args, meant = fresh_args(call, off_tape=True)
+            with no_grad():
+                self.fresh[call.node] = args, meant, _first(call.op(*args))._data
             call.node._hooks = [*(call.node._hooks or ()), partial(untraced, self.replace, call)]
         with path() as self.conditions, watched():
             run_backward(forward.results, seeds, retain_graph=True)
         for call in reversed(forward.calls):
-            if call.node not in self.adjoints:  # no gradient arrived: then the expected one is 0
+            if call.node not in self.passed:  # no gradient arrived: then the expected one is 0
                 self.replace(call, None)
         for name, leaf in forward.leaves.items():
             self.arrive(leaf, name, leaf._data, leaf.grad)
@@ -355,15 +338,8 @@ class Backward:
     def arrive(self, target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         """Note the gradient of a value; return the expected one, the sum of its readers' adjoints times derivatives."""
         depends, expected = variables(array), np.empty(target.shape, object)
-        ends = [y if y.node is None else y.node for y in self.forward.results]
-        arriving = [g for end, g in zip(ends, self.seeds, strict=True) if end is target]
         for index in np.ndindex(expected.shape):
-            terms = [g[index].expr for g in arriving]
-            for call, i in self.forward.readers.get(target, ()):
-                if call.node in self.adjoints:  # backward() has passed it
-                    slopes = self.partials[call.node][i].get(index, ())
-                    terms += [self.adjoints[call.node][to].expr * dy for to, dy in slopes]
-            expr = sympy.Add(*terms)
+            expr = sympy.Add(*self.terms[target, index])
             expected[index] = Symbolic(expr, float_or_nan(value_of, expr, self.forward.values))
             if index in depends and not math.isfinite(expected[index].witness) and expr.has(*UNDEFINED):
                 raise Undecided(f"the gradient of {name} at {list(index)} is {expr}: no number")
@@ -379,10 +355,26 @@ class Backward:
             # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
             # A number that is left beside a value held constant does enter: no float can be compared then.
             witness = expected[index].witness if index in depends else 1.0
-            onward[index] = Symbolic(adjoint_symbol(call.label, index), witness)
+            onward[index] = Symbolic(sympy.Symbol(f"∂{call.label}{list(index)}"), witness)
             self.forward.values[onward[index].expr] = witness
-        self.adjoints[call.node] = onward
+        if call.node not in self.passed:
+            self.passed.add(call.node)
+            self.pass_on(call, onward)
         return Tensor.of(onward.copy())
+
+    def pass_on(self, call: OpCall, adjoint: np.ndarray) -> None:
+        """The terms that a call adds to the expected gradients of its arguments."""
+        args, meant, y = self.fresh[call.node]
+        slopes = slopes_of(y, adjoint)
+        self.progress.done(y.size)
+        for i, edge in enumerate(call.edges):
+            if edge is not None:
+                for index, value in variables(args[i]._data).items():
+                    if value.expr in slopes:
+                        self.terms[edge, index].append(slopes[value.expr].xreplace(meant))
+            elif i in call.off_tape and any(slopes.get(value.expr, 0) != 0 for value in _values(args[i])):
+                # (An index, or a value that is only compared, has no derivative.)
+                self.constant[f"{parameter(call.op, i)} of {call.label}"] = None
 
 
 def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Target, str]:
@@ -476,11 +468,6 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
 def note_values(values: dict[sympy.Expr, float], args: Iterable) -> None:
     """Enter the values of new symbols in arguments."""
     values |= {value.expr: value.witness for a in args for value in _values(a)}
-
-
-def adjoint_symbol(label: str, index: tuple) -> sympy.Symbol:
-    """The symbol of the gradient of an entry."""
-    return sympy.Symbol(f"∂{label}{list(index)}")
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:
