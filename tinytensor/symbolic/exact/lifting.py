@@ -182,8 +182,6 @@ def _check_code(kernel: Kernel, function: Callable) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-    if _has_comprehension(code) and not hasattr(function, "emit"):  # a register function is compiled from its `emit`
-        raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
 # --------------------------------------------------------------------------------- a kernel's arguments
@@ -353,12 +351,3 @@ def _global_names(code: types.CodeType) -> dict[str, set[str]]:
             if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 attributes.add(after.argval)
     return names
-
-
-def _has_comprehension(code: types.CodeType) -> bool:
-    """Does the code hold a function or a comprehension?
-
-    A comprehension is a function of its own until Python 3.11; since 3.12 it is a loop that adds to what it builds.
-    """
-    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
-    return inner or any(i.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for i in dis.get_instructions(code))

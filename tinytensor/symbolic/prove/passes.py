@@ -51,7 +51,6 @@ ONE = {"witness": 1}  # that of one number is 1 at the sample point, as usual
 RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has them in its name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
-Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
 
 
 class RandomDraws:
@@ -182,8 +181,7 @@ class Forward:
     """A recorded forward pass: `calls` are those that the results depend on, oldest first.
 
     names: a symbol's tensor, its index there, and the tensor's shape. values: of every expression, at the sample point.
-    changed: values that were changed without the tape, by .data or a detached view. readers: by value, the calls that
-    read it.
+    changed: values that were changed without the tape, by .data or a detached view.
     """
 
     def __init__(self, subject: Subject):
@@ -207,11 +205,10 @@ class Forward:
                 used.add(node)
                 todo.extend(node.edges)
         self.calls = [call for node, call in self.recorded.items() if node in used]
-        self.readers: Readers = {}
-        for call in self.calls:
-            for i, edge in enumerate(call.edges):
-                if edge is not None:
-                    self.readers.setdefault(edge, []).append((call, i))
+
+    def readers(self, target: Target) -> list[OpCall]:
+        """The calls that read a value, the youngest first."""
+        return [call for call in reversed(self.calls) if any(edge is target for edge in call.edges)]
 
     def name(self, tensor: str, array: np.ndarray) -> None:
         for index, value in variables(array).items():
@@ -382,15 +379,14 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Ta
     calls = forward.recorded
 
     def is_proved(arrival: Arrival) -> bool:
-        reading = forward.readers.get(arrival.target, ())
-        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
+        readers = forward.readers(arrival.target)
         for index in variables(arrival.values):
             progress.done(1)
             got = Symbolic(0) if arrival.gradient is None else Symbolic.of(arrival.gradient[index])
             right = arrival.expected[index]
             if got.expr == right.expr:
                 continue
-            for call in youngest_first:  # a rule that reads the result may use its formula
+            for call in readers:  # a rule that reads the result may use its formula
                 if not call.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
                     got = Symbolic(got.expr.xreplace(call.formulas), got.witness)
                     right = Symbolic(right.expr.xreplace(call.formulas), right.witness)
@@ -416,7 +412,7 @@ def wrong_rules(forward: Forward, findings: Iterable[Target], progress: Progress
     wrong: dict[str, WrongRule] = {}
     fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
     claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
-    claims += [rule_claims(call, forward.values) for t in findings for call, _ in forward.readers.get(t, ())]
+    claims += [rule_claims(call, forward.values) for t in findings for call in forward.readers(t)]
     for claim in itertools.chain.from_iterable(claims):
         progress.check()
         before = wrong.get(claim.rule)
