@@ -206,15 +206,6 @@ def test_function_without_source_is_named(ending, expected):
     assert expected in run.stderr
 
 
-@pytest.mark.slow
-def test_function_of_the_option_c_is_named():
-    """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
-    run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)
-    shown = ": return y.argmax()" if sys.version_info >= (3, 13) else ", in lost"
-    assert run.returncode == 1
-    assert f"shape () (<string>, line 6{shown}); " in run.stderr
-
-
 def test_code_of_a_notebook_is_shown():
     """In a notebook linecache has the cells' code."""
     code = "def lost(x):\n    return x.argmax()\n"

@@ -110,7 +110,6 @@ FUNCTIONS = {
     "no dimensions": (lambda x: x.sin() * x, [()]),
     "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
     "floats as exponents": (lambda x: x.abs() ** 1.7 + x.norm(p=2.3), [(2,)]),
-    "an operation with the name of a gradient": (lambda x: functions.dmul(x) * x, [(2,)]),
     "a setting in Python's own arithmetic": (lambda x: functions.grown(x, 0.5), [(2,)]),
     "numbers that cancel in floats": (lambda x: x.sigmoid() * 1e13, [double(30.0, -30.0, 10.0)]),
     "numbers that cancel in floats, in the derivative alone": (functions.steep, [double(20.0, 15.0)]),

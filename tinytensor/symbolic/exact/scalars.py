@@ -140,10 +140,8 @@ def reading(constants: dict[float, sympy.Expr]):
 def number_read_as(value: float) -> float | sympy.Expr:
     """The number that a float stands for: the one of `reading`, else itself."""
     constants, met = _reading.get()
-    if value not in constants:
-        return value
-    met.add(value)
-    return constants[value]
+    met |= {value} & constants.keys()
+    return constants.get(value, value)
 
 
 NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands that become exact scalars beside one
@@ -207,18 +205,9 @@ class Exact:
         """x^(n / 2)."""
         return self.sqrt() ** n
 
-    @binary
-    def __sub__(self, other):
-        return self + -other
-
-    @binary
-    def __floordiv__(self, other):
-        return (self / other).floor()
-
-    @binary
-    def __mod__(self, other):
-        return self - other * (self // other)
-
+    __sub__ = binary(lambda self, other: self + -other)
+    __floordiv__ = binary(lambda self, other: (self / other).floor())
+    __mod__ = binary(lambda self, other: self - other * (self // other))
     __radd__ = binary(lambda self, other: self + other)
     __rmul__ = binary(lambda self, other: self * other)
     __rsub__ = binary(lambda self, other: other - self)
