@@ -25,17 +25,6 @@ class Comparisons(NamedTuple):
     signs: dict[str, np.ndarray]  # by tensor: "+", "-", or "." where no sign was compared
     formulas: dict[str, dict[str, None]]  # by step: what is above what
 
-    def sentences(self) -> list[str]:
-        """All comparisons as sentences."""
-        lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
-        for label, formulas in self.formulas.items():
-            if len(formulas) <= SHOWN and all(len(formula) <= LENGTH for formula in formulas):
-                lines.append(f"{', '.join(formulas)} (in {label})")
-            else:
-                counted = f"{len(formulas)} comparisons of {label}"
-                lines.append(f"{counted} come out as at the sample point (.conditions has them)")
-        return lines
-
 
 def comparisons(run: Pass) -> Comparisons:
     """The comparisons that a pass made."""
@@ -59,21 +48,21 @@ def comparisons(run: Pass) -> Comparisons:
     return Comparisons(signs, formulas)
 
 
-def assumptions(run: Pass) -> list[str]:
-    """The path through the comparisons, and the other assumptions of a proof, in sentences."""
-    lines = comparisons(run).sentences()
-    lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
-    return lines + domain(run)
-
-
-def path_in_words(run: Pass) -> list[str]:
-    """The path through the comparisons, in a few words for the verdict."""
-    compared = comparisons(run)
-    groups = {"signs": compared.signs, "comparisons": compared.formulas}
-    words = [what for what, entries in groups.items() if entries]
-    constants = [f"{what} is held constant" for what in run.constant]
-    path = [f"{join_words(words)} are as below", "no two compared numbers are equal"] if words else []
-    return [*path, *constants]
+def in_words(run: Pass, compared: Comparisons) -> tuple[list[str], list[str]]:
+    """The assumptions of a proof in sentences, and in a few words for the verdict."""
+    sentences = [f"signs of {what}: {_pattern(signs)}" for what, signs in compared.signs.items()]
+    for label, formulas in compared.formulas.items():
+        if len(formulas) <= SHOWN and all(len(formula) <= LENGTH for formula in formulas):
+            sentences.append(f"{', '.join(formulas)} (in {label})")
+        else:
+            counted = f"{len(formulas)} comparisons of {label}"
+            sentences.append(f"{counted} come out as at the sample point (.conditions has them)")
+    compares = ["signs"] * bool(compared.signs) + ["comparisons"] * bool(compared.formulas)
+    words = [f"{join_words(compares)} are as below", "no two compared numbers are equal"] if compares else []
+    sentences += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
+    words += [f"{what} is held constant" for what in run.constant]
+    exist = domain(run)
+    return sentences + exist, words + exist
 
 
 def domain(run: Pass) -> list[str]:

@@ -26,7 +26,7 @@ from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, read
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.numbers import FAR, STYLES, WITHIN
 from tinytensor.symbolic.prove.advice import describe, line_named
-from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
+from tinytensor.symbolic.prove.assumptions import comparisons, in_words
 from tinytensor.symbolic.prove.passes import RESERVED, Pass, RandomDraws, Subject, check_gradients, restored, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
 from tinytensor.symbolic.prove.progress import Progress, TooLong
@@ -384,6 +384,7 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
     """The proof that a pass amounts to; constant: what the caller has named so."""
     wrong = sorted(run.wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
     calls, leaves, compared = run.forward.calls, run.forward.leaves, comparisons(run)
+    assumptions, where = in_words(run, compared)
     against = [line for w in wrong for line in w.sentences]
     if off_tape := [what for what in run.constant if what not in constant]:
         names = ", ".join(f'"{what}"' for what in off_tape)
@@ -392,13 +393,11 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
             f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])",
         ]
     if run.findings and not wrong:
-        where = join_words([*dict.fromkeys(run.findings.values())])
-        against.append(
-            f"every rule is right by itself: a hook, or the walk over the tape, changes the gradient of {where}"
-        )
+        changes = f"changes the gradient of {join_words([*dict.fromkeys(run.findings.values())])}"
+        against.append(f"every rule is right by itself: a hook, or the walk over the tape, {changes}")
     if run.forward.changed:
-        changed = join_words(run.forward.changed)
-        against.append(f"the function changes {changed} without the tape (.data, a detached view)")
+        changes = f"changes {join_words(run.forward.changed)}"
+        against.append(f"the function {changes} without the tape (.data, a detached view)")
     size = ", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items())
     return Proof(
         name=name,
@@ -407,8 +406,8 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
         scope=f"at {'this shape' if size.count('(') == 1 else 'these shapes'}, for all values",
         entries=sum(len(variables(leaf._data)) for leaf in leaves.values()),
         operations=tuple(dict.fromkeys(call.op.name for call in calls)),
-        assumptions=tuple(assumptions(run)),
-        where=(*path_in_words(run), *domain(run)),
+        assumptions=tuple(assumptions),
+        where=tuple(where),
         against=tuple(against),
         steps=sum(a.expected.size for a in run.backward.arrivals if isinstance(a.target, Node)),
         fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
