@@ -98,18 +98,15 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
             y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
-            rows = [
-                Cells(_array(a, args[-1].shape).reshape(-1), run, n)
-                for a, n in zip(inputs, kernel.names[:-1], strict=True)
-            ]
+            shape = args[-1].shape
+            rows = [Cells(_array(a, shape).reshape(-1), run, n) for a, n in zip(inputs, kernel.names[:-1], strict=True)]
             positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
             for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
                 y[index] = source(*operands)
             return
-        shares = (
-            kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
-        )
+        of_kernel = tasks is None or not kernel.takes_tasks
+        shares = kernel.shares(args) if of_kernel else [(task, tasks) for task in range(tasks)]
         run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:
@@ -200,9 +197,8 @@ def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
         memory = value.__array_interface__["data"][0], value.shape, value.strides
-        return Cells(
-            value, run, name, run.marks.setdefault(memory, np.zeros(value.shape, int)) if run.tasks > 1 else None
-        )
+        marks = run.marks.setdefault(memory, np.zeros(value.shape, int)) if run.tasks > 1 else None
+        return Cells(value, run, name, marks)
     value = value.item() if isinstance(value, np.generic) else value
     return run.scalar_type.of(value) if isinstance(value, float) else value
 

@@ -264,9 +264,8 @@ class Exact:
         except OverflowError:
             return math.inf
         except ValueError:
-            raise Undecided(
-                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
-            ) from None
+            where = f"no value at the witness {self.witness!r}; choose other witnesses"
+            raise Undecided(f"{name}({self}): {where}") from None
 
     def floor(self):
         """The largest whole number that is at most x."""

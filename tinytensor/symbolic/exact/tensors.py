@@ -129,15 +129,9 @@ def _positive(formula: sympy.Expr) -> str:
 def _latex(values: np.ndarray) -> str:
     if values.ndim == 0:
         return sympy.latex(_readable(values[()]))
-    if values.ndim == 1:
-        return _rows([values])
-    if values.ndim == 2:
-        return _rows(values)
-    return r"\left[" + r",\; ".join(map(_latex, values)) + r"\right]"
-
-
-def _rows(rows: Iterable[np.ndarray]) -> str:
-    written = [" & ".join(sympy.latex(_readable(value)) for value in row) for row in rows]
+    if values.ndim > 2:
+        return r"\left[" + r",\; ".join(map(_latex, values)) + r"\right]"
+    written = [" & ".join(sympy.latex(_readable(value)) for value in row) for row in np.atleast_2d(values)]
     return r"\begin{bmatrix} " + r" \\ ".join(written) + r" \end{bmatrix}"
 
 

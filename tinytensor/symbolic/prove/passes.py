@@ -47,7 +47,6 @@ from tinytensor.symbolic.prove.questions import note_change, watched
 
 SEED = "g'"  # the gradient that arrives at a result
 DIGITS = 40  # of numbers where floats differ
-ONE = {"witness": 1}  # that of one number is 1 at the sample point, as usual
 RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has them in its name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
@@ -311,8 +310,9 @@ class Backward:
         self.arrivals: list[Arrival] = []
         self.fresh: dict[Node, tuple] = {}  # by call: new arguments, their formulas, and the result
         self.passed: set[Node] = set()  # calls whose expected gradient is known
+        names = [f"{SEED}{n or ''}" for n in range(len(forward.results))]  # the gradient of a number is 1, as usual
         seeds = [
-            symbols(f"{SEED}{n or ''}", *y.shape, **({} if y.ndim else ONE)) for n, y in enumerate(forward.results)
+            symbols(g, *y.shape, witness=None if y.ndim else 1) for g, y in zip(names, forward.results, strict=True)
         ]
         self.seeds = [g._data for g in seeds]
         for y, g in zip(forward.results, self.seeds, strict=True):
@@ -433,9 +433,8 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
     if y.shape != defined.shape:
         raise ValueError(f"prove: {call.op.name} has the shape {y.shape}, and its definition {defined.shape}")
     for index in np.ndindex(y.shape):
-        yield WrongRule(
-            call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
-        )
+        both = Symbolic.of(y[index]), Symbolic.of(defined[index])
+        yield WrongRule(call.op.name, "", index, *both, called_at=call.called_at)
         progress.done(1)
     yield from rule_claims(call, values, create_graph=True)
 

@@ -253,12 +253,11 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
                 raise
             except Exception:  # numbers are equal there, or a value does not exist
                 there = None
-        if there is not None and there.verdict == "refuted":
-            return _refuted(there, point, sentence, RIGHT_AT_FIRST)
-        if there is None and _is_ordinary(point):
-            return _refuted(proof, point, sentence)
-        if there is not None and (there.verdict == "undecided" or _is_ordinary(point)):
-            return replace(_refuted(proof, point, sentence), verdict="undecided")
+        no_reason = there is None or there  # floats alone say so, which may overflow or be flat where numbers are large
+        if no_reason and not _is_ordinary(point):
+            continue
+        refuted = _refuted(proof if no_reason else there, point, sentence, RIGHT_AT_FIRST)
+        return refuted if there is None or there.verdict == "refuted" else replace(refuted, verdict="undecided")
     return _judged(proof, outcome)
 
 
