@@ -6,10 +6,10 @@ once it is added up, and has its expected value: the sum over all operations tha
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is the operation's result for fresh symbols. Then a symbol of its own replaces each entry
-of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could arrive.
-(Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got
-that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
+where f_z is the operation's result for fresh symbols. Then a symbol of its own replaces each entry of g, too, and
+backward() goes on with these symbols: every rule is checked for every gradient that could arrive. (Where a value is a
+plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got that 0, a wrong rule
+could pass.) `compare` lists the values whose gradients are not proved.
 """
 
 import dataclasses
