@@ -144,7 +144,7 @@ class Questions:
             self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
 
     def read(self, frame: types.FrameType) -> None:
-        """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
+        """Look at code of the user's before it runs with these objects first: its names, and what they are."""
         code, names = frame.f_code, {*frame.f_code.co_names}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
@@ -157,6 +157,10 @@ class Questions:
         for i in instructions_of(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
+        self.read_objects(frame, code, where)
+
+    def read_objects(self, frame: types.FrameType, code: types.CodeType, where: str) -> None:
+        """Look at the objects that the names of a code stand for."""
         pytorch = _pytorch()
         for i, name, value in loads(code, frame.f_globals, frame.f_locals):
             first = (frame.f_locals if i.opname == "LOAD_DEREF" else frame.f_globals).get(i.argval)
