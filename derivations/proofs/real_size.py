@@ -24,9 +24,8 @@ from models import decoder, transformer
 from models.training.trainer import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
 from tinytensor.core.memory_order import memory_order, ordered
-from tinytensor.symbolic import prove
+from tinytensor.symbolic import Proof, prove
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.prove.sampling import Sampled
 
 sampled = partial(
     claim,
@@ -46,10 +45,10 @@ def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
     proof = prove(Loss(make()), *inputs, size="real", limit=None)
     accept(proof)
     compared = f"{proof.entries:,} entries of gradients, all at once: <gradient, v> = D_v loss"
-    return Evidence(text="\n".join([compared, *proof.figures, f"operations: {', '.join(proof.operations)}"]))
+    return Evidence(text="\n".join([compared, *proof.assumptions, f"operations: {', '.join(proof.operations)}"]))
 
 
-def accept(proof: Sampled) -> None:
+def accept(proof: Proof) -> None:
     if not proof:
         raise Refuted(repr(proof))
     if proof.error > BOUND:

@@ -359,10 +359,6 @@ def allocates(x, y):
         y[j] = t[j]
 
 
-def comprehends(x, y):
-    y[0] = sum([x[j] for j in range(x.size)])
-
-
 def has_a_literal(x, y):
     for j in range(x.size):
         y[j] = 0.044715 * x[j]
@@ -388,7 +384,6 @@ def converts(x, y):
         (dots, r"kernel dots: numpy.dot has no exact meaning"),
         (dots_in_a_helper, r"kernel dots_in_a_helper, in hidden: numpy.dot has no exact meaning"),
         (allocates, r"kernel allocates: numpy.zeros allocates; take the array as a parameter"),
-        (comprehends, r"kernel comprehends: functions and comprehensions inside it allocate"),
         (has_a_literal, r"kernel has_a_literal: the literal 0.044715 is a float; make it a parameter"),
         (is_only_a_literal, r"kernel is_only_a_literal: the literal 0.5 is a float; make it a parameter"),
         (has_a_constant, r"kernel has_a_constant: the constant COEFFICIENT = 0.044715 is a float"),

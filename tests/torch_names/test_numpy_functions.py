@@ -178,7 +178,7 @@ def test_tensors_of_formulas_are_proved():
 
     assert prove(softmax, (2, 3)) and prove(attention, (2, 2), (2, 2))
     held = prove(lambda x: np.exp(x) * np.exp(x.detach()), (2,))
-    assert not held and held.off_tape
+    assert not held and "is not on the tape" in repr(held)
 
 
 def test_listed_functions_have_ours():

@@ -284,7 +284,7 @@ def test_a_function_that_leaves_the_tape_is_not_proved(torch, name):
     right, wrong, shape = WRONG_FUNCTIONS[name]
     assert prove(lambda x: right(torch, x), shape)
     result = prove(lambda x: wrong(torch, x), shape)
-    assert not result and result.off_tape
+    assert not result and "is not on the tape" in repr(result)
 
 
 def test_setup_context_and_a_setting(torch):
@@ -336,7 +336,7 @@ def test_no_grad_of_pytorch_stops_our_tape(torch):
         return x - shift
 
     result = prove(shifted, (2,))
-    assert not result and result.off_tape == ("b of sub",) and prove(shifted, (2,), constant=["b of sub"])
+    assert not result and result.against[0].startswith("b of sub ") and prove(shifted, (2,), constant=["b of sub"])
     with pytorch_follows_us():
         with torch.no_grad():
             with torch.no_grad():

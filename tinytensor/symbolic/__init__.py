@@ -38,7 +38,6 @@ from tinytensor.symbolic.exact.tensors import latex, symbols
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.prover import assert_gradient, prove
-from tinytensor.symbolic.prove.sampling import Sampled
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 __all__ = [
@@ -53,7 +52,6 @@ __all__ = [
     "NotDerivable",
     "NotLiftable",
     "Proof",
-    "Sampled",
     "Symbolic",
     "TooLong",
     "Undecided",

@@ -104,17 +104,6 @@ class running_sums:
 
 
 @tt.op
-class dmul:
-    r"y = x^2, with the name that the gradient of a product may have"
-
-    def kernel(x):
-        return x * x
-
-    def grad_x(g, x):
-        return 2 * g * x
-
-
-@tt.op
 class grown:
     r"y = e^s x, for a setting s that is computed with in Python"
 

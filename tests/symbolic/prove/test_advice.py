@@ -49,11 +49,6 @@ def forgets_to_return(x):
     x.exp()
 
 
-def whole_numbers(x):
-    best = x.exp().topk(2)[1]
-    return best.sum()
-
-
 def drawn(x):
     return tt.bernoulli(x.sigmoid())
 
@@ -64,65 +59,27 @@ def two_of_them(x):
 
 
 GRADIENT = "prove: the function's result has no gradient: it is "
-ENDS = {  # what is proved, on which shapes: what came, by what, in which line, and what to do
-    "argmax": (
-        lambda x: x.argmax(),
-        [(3,)],
-        "a tensor of dtype int64 and shape () (test_advice.py, line N: lambda x: x.argmax(),)",
-        "return values that are computed before them, x.max() and not x.argmax()",
-    ),
-    "a Module": (
-        Classifier(),
-        [(2, 3)],
-        "shape (2,) (test_advice.py, line N: return self.layer(x).argmax(-1))",
-        "whole numbers and truth values have no derivative",
-    ),
-    "no_grad": (
-        Frozen(),
-        [(2, 3)],
-        "a tensor of floating-point numbers and shape (2, 2) (test_advice.py, line N: return self.layer(x)",
-        "it was taken off the tape; leave detach(), .data and no_grad() out",
-    ),
-    "detach": (
-        Detached(),
-        [(2, 3)],
-        "shape () (test_advice.py, line N: def forward(self, x):)",
-        "it was taken off the tape",
-    ),
-    "indices": (
-        whole_numbers,
-        [(3,)],
-        "dtype int64 and shape () (test_advice.py, line N: def whole_numbers(x):)",
-        "whole numbers",
-    ),
+ENDS = {  # what is proved, on which shapes: what came, and by which line
+    "argmax": (lambda x: x.argmax(), (3,), "a tensor of int64 and shape () (test_advice.py, line N: lambda"),
+    "a Module": (Classifier(), (2, 3), "shape (2,) (test_advice.py, line N: return self.layer(x).argmax(-1))"),
+    "no_grad": (Frozen(), (2, 3), "and shape (2, 2) (test_advice.py, line N: return self.layer(x)"),
+    "detach": (Detached(), (2, 3), "a tensor of exact numbers and shape (); expected a tensor"),
     "a comparison, and another result": (
         two_of_them,
-        [(3,)],
-        "a tensor of dtype bool and shape (3,) and a tensor of floating-point numbers and shape () "
+        (3,),
+        "a tensor of bool and shape (3,) and a tensor of exact numbers and shape () "
         "(test_advice.py, line N: return (x > biggest), biggest)",
-        "whole numbers and truth values have no derivative",
     ),
-    "random numbers": (
-        drawn,
-        [(3,)],
-        "shape (3,) (test_advice.py, line N: return tt.bernoulli(x.sigmoid()))",
-        "it does not depend on the inputs; compute it from them (random numbers are constants)",
+    "random numbers": (drawn, (3,), "shape (3,) (test_advice.py, line N: return tt.bernoulli(x.sigmoid()))"),
+    "no return": (forgets_to_return, (3,), "None; expected a tensor"),
+    "an object": (lambda x: {"loss": SimpleNamespace(of=x.exp())}, (3,), "of type SimpleNamespace; "),
+    "an object beside a tensor": (lambda x: (x.exp(), {x}), (3,), "of type set; "),
+    "a number": (lambda x: 3.0, (3,), "it is 3.0; "),
+    "an operation of ours": (
+        tt.argmax,
+        (3,),
+        "a tensor of int64 and shape () (test_advice.py, line N: prove(fn, *inputs, size=size))",
     ),
-    "no return": (
-        forgets_to_return,
-        [(3,)],
-        "None (test_advice.py, line N: def forgets_to_return(x):)",
-        "does it have a `return`?",
-    ),
-    "an object": (
-        lambda x: {"loss": SimpleNamespace(of=x.exp())},
-        [(3,)],
-        "a SimpleNamespace",
-        "return tensors, in tuples, lists or dicts",
-    ),
-    "an object beside a tensor": (lambda x: (x.exp(), {x}), [(3,)], "a set", "return tensors"),
-    "a number": (lambda x: 3.0, [(3,)], "a float", "leave .item(), .tolist(), .numpy() and float() out"),
-    "an operation of ours": (tt.argmax, [(3,)], "a tensor of dtype int64 and shape ()", "whole numbers"),
 }
 
 
@@ -135,16 +92,12 @@ def error_of(fn, *inputs, size="small"):
 @pytest.mark.parametrize("size", ["small", "real"])
 @pytest.mark.parametrize("what", ENDS)
 def test_error_names_where_the_gradient_ends(what, size):
-    fn, shapes, came, advice = ENDS[what]
-    message, _ = error_of(fn, *shapes, size=size)
-    assert message.startswith(GRADIENT)
-    assert came in re.sub(r"line \d+", "line N", message)
-    assert "; expected a tensor that is computed from an input with a gradient. What to do: " in message
-    assert advice in message.partition("What to do: ")[2]
+    fn, shape, came = ENDS[what]
+    message, _ = error_of(fn, shape, size=size)
+    assert message.startswith(GRADIENT) and came in re.sub(r"line \d+", "line N", message)
+    assert "What to do: leave detach()" in message
     if number := re.search(r"line (\d+): (.*)\); expected", message):
         assert linecache.getline(__file__, int(number[1])).strip() == number[2]
-    else:
-        assert fn is tt.argmax
 
 
 def test_functions_with_another_gradient_path_are_proved():
@@ -211,21 +164,18 @@ def two(x, y):
 @pytest.mark.parametrize(
     ("fn", "inputs", "expected"),
     [
-        (two, [(2, 2)], r"prove: two(x, y) and 1 input: missing a required argument: 'y'; give one for each argument"),
         (
             tt.tanh,
             [2],
             "prove: no input has a gradient: x is 2; expected a shape as one tuple, (2, 3), for a tensor of",
         ),
-        (Classifier(), [(2, 3), (2,)], "prove: Classifier(x) and 2 inputs: too many positional arguments"),
         (
             two,
             [3.0, None],
             "prove: no input has a gradient: x is 3.0, y is None; expected a shape as one tuple, (2, 3)",
         ),
         (two, [np.ones(3), [1.0]], "x is of type ndarray, y is of type list"),
-        (two, [tt.ones(3), "y"], "x is a tensor of float32 without requires_grad, y is 'y'"),
-        (two, [(2, -2), (2, 2)], "prove: the shape (2, -2) of x has a negative size; expected sizes from 0 on"),
+        (two, [tt.ones(3), "y"], "x is a tensor of float32 and shape (3,), y is 'y'"),
         (3, [(2, 2)], "prove: fn is 3; expected a function, an operation or a Module, and its inputs behind it"),
     ],
 )
@@ -254,15 +204,6 @@ def test_function_without_source_is_named(ending, expected):
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert expected in run.stderr
-
-
-@pytest.mark.slow
-def test_function_of_the_option_c_is_named():
-    """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
-    run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)
-    shown = ": return y.argmax()" if sys.version_info >= (3, 13) else ", in lost"
-    assert run.returncode == 1
-    assert f"shape () (<string>, line 6{shown}); " in run.stderr
 
 
 def test_code_of_a_notebook_is_shown():

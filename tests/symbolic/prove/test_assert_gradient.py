@@ -28,17 +28,6 @@ def model(x, w):
     return wrong_softsign(h).sum()
 
 
-class Hooked(tt.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = tt.nn.Linear(2, 2)
-
-    def forward(self, x):
-        y = self.linear(x)
-        y.register_hook(lambda g: 2 * g)
-        return y
-
-
 def test_a_right_gradient_passes():
     proof = assert_gradient(tt.softmax, (2, 2), -1)
     assert proof.entries == 4
@@ -53,7 +42,7 @@ FAILURES = {
   the rule of wrong_softsign for its input x gives g_0_0/\(1 - x\[0, 0\]\) .* derivative is g_0_0/\(x\[0, 0\] - 1\)\*\*2
   +the rule: functions.py, line \d+: def grad_x\(g, x\):
   +called here: test_assert_gradient.py, line \d+: return wrong_softsign\(h\).sum\(\)
-  the gradient of x at \[0, 0\] is .* on the tape, but the derivative of the forward is .*
+  the gradient of . at .* on the tape, but difference quotients of the forward give .*
   +at x = .*; w = .*""",
     ),
     "the backward of a Function": (
@@ -62,18 +51,6 @@ FAILURES = {
   the rule of WrongSquareBackward for its input x gives g_0\*x\[0\] .* derivative is 2\*g_0\*x\[0\]
   +the rule: test_assert_gradient.py, line \d+: def backward\(ctx, g\):
   +called here: test_assert_gradient.py, line \d+: .*WrongSquare.apply\(x\).sum\(\), \(3,\)\),
-  the gradient of x at \[0\] .*
-  +at x = .*""",
-    ),
-    "a value held constant": (
-        lambda: assert_gradient(lambda x: x * x.detach(), (2,)),
-        r"""the gradient is not proved: <lambda> at x \(2,\): b of mul depends on .*
-  leave detach\(\), .*""",
-    ),
-    "a hook": (
-        lambda: assert_gradient(Hooked(), (1, 2)),
-        r"""the gradient is wrong: Hooked at x \(1, 2\), linear.weight \(2, 2\), linear.bias \(2,\)
-  every rule is right by itself: a hook, or the walk over the tape, changes the gradient of linear
   the gradient of x at .*
   +at x = .*""",
     ),
@@ -85,8 +62,8 @@ FAILURES = {
     "at a random point": (
         lambda: assert_gradient(WrongSquare.apply, (3,), size="real"),
         r"""the gradient is wrong: WrongSquare at x \(3,\)
-  modulo p = .*
-  a proof at a small size, with its own shapes, shows the formula that is wrong, if one is""",
+  a proof at a small size, with its own shapes, shows the formula that is wrong, if one is
+  modulo p = .*""",
     ),
 }
 

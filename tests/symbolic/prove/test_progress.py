@@ -1,6 +1,5 @@
 """The time of a proof: its progress and limit."""
 
-import math
 import time
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import tinytensor.nn.functional as F
 from tinytensor.symbolic import TooLong, prove, symbols
 from tinytensor.symbolic.prove import progress
-from tinytensor.symbolic.prove.progress import Progress, duration
+from tinytensor.symbolic.prove.progress import Progress
 
 
 def product(a, b):
@@ -49,11 +48,6 @@ def test_long_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     assert len(capsys.readouterr().err.splitlines()) > 3
-
-
-def test_times_in_words():
-    assert [duration(t) for t in (5, 119, 300, 7300)] == ["5 seconds", "119 seconds", "5 minutes", "2 hours"]
-    assert Progress("it", None, None).end == math.inf
 
 
 @pytest.mark.slow

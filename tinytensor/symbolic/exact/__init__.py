@@ -3,6 +3,5 @@
 scalars.py        numbers that are formulas (`Symbolic`); comparisons by a witness
 finite_field.py   scalars modulo a prime, for formulas too large to be written down
 lifting.py        `lift`: a kernel's source, run over exact scalars
-tensors.py        `symbols` and `latex`: tensors of formulas
-differentiate.py  derivatives by all symbols at once
+tensors.py        `symbols` and `latex`: tensors of formulas, and their derivatives
 """

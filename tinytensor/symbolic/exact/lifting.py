@@ -29,6 +29,7 @@ from tinytensor.symbolic.index_calculus.functions import TABLE
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
+NO_BUILTINS: dict[str, object] = {}  # of lifted code, by which it is known
 SEVERAL = 1 << 30  # marks an element that several tasks have read
 _ELEMENT_TYPES = {"i": int, "u": int, "b": bool}  # the types of elements that are no exact scalars, by NumPy's letters
 
@@ -97,18 +98,15 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
             y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
-            rows = [
-                Cells(_array(a, args[-1].shape).reshape(-1), run, n)
-                for a, n in zip(inputs, kernel.names[:-1], strict=True)
-            ]
+            shape = args[-1].shape
+            rows = [Cells(_array(a, shape).reshape(-1), run, n) for a, n in zip(inputs, kernel.names[:-1], strict=True)]
             positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
             for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
                 y[index] = source(*operands)
             return
-        shares = (
-            kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
-        )
+        of_kernel = tasks is None or not kernel.takes_tasks
+        shares = kernel.shares(args) if of_kernel else [(task, tasks) for task in range(tasks)]
         run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:
@@ -136,7 +134,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda funct
         code = function.__code__
         if function not in bound:
             check(function)
-            scope: dict[str, object] = {"__builtins__": {}, "__name__": function.__module__}
+            scope: dict[str, object] = {"__builtins__": NO_BUILTINS, "__name__": function.__module__}
             bound[function] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
             for name, attributes in _global_names(code).items():
                 value = function.__globals__.get(name, getattr(builtins, name, None))
@@ -181,8 +179,6 @@ def _check_code(kernel: Kernel, function: Callable) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-    if _has_comprehension(code) and not hasattr(function, "emit"):  # a register function is compiled from its `emit`
-        raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
 # --------------------------------------------------------------------------------- a kernel's arguments
@@ -201,9 +197,8 @@ def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
         memory = value.__array_interface__["data"][0], value.shape, value.strides
-        return Cells(
-            value, run, name, run.marks.setdefault(memory, np.zeros(value.shape, int)) if run.tasks > 1 else None
-        )
+        marks = run.marks.setdefault(memory, np.zeros(value.shape, int)) if run.tasks > 1 else None
+        return Cells(value, run, name, marks)
     value = value.item() if isinstance(value, np.generic) else value
     return run.scalar_type.of(value) if isinstance(value, float) else value
 
@@ -352,12 +347,3 @@ def _global_names(code: types.CodeType) -> dict[str, set[str]]:
             if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 attributes.add(after.argval)
     return names
-
-
-def _has_comprehension(code: types.CodeType) -> bool:
-    """Does the code hold a function or a comprehension?
-
-    A comprehension is a function of its own until Python 3.11; since 3.12 it is a loop that adds to what it builds.
-    """
-    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
-    return inner or any(i.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for i in dis.get_instructions(code))

@@ -35,7 +35,7 @@ def float_or_nan(function: Callable, *args) -> float:
     """The value of a function as a float; NaN where that overflows, or there is none: then nothing is known."""
     try:
         return float(function(*args))
-    except ArithmeticError:
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         return math.nan
 
 
@@ -100,33 +100,31 @@ ROUNDED = {
 }
 
 
-_paths: ContextVar[tuple[list[Condition], ...]] = ContextVar("paths", default=())  # the open ones, of this thread
-_domains: ContextVar[tuple[dict[tuple[str, sympy.Expr], None], ...]] = ContextVar("domains", default=())
+_paths: ContextVar[tuple["Path", ...]] = ContextVar("paths", default=())  # the open ones, of this thread
 _reading: ContextVar[tuple[dict[float, sympy.Expr], set[float]]] = ContextVar("reading", default=({}, set()))
+
+
+class Path(list):
+    """The conditions of a computation, and what is `needed` for its values to exist: ("denominator", x) for 1 / x.
+
+    The keys, and what they ask of a number, are those of the table of functions (index_calculus/functions.py).
+    A formula does not tell: x / x is 1 as a formula, and has no value at 0.
+    """
+
+    def __init__(self):
+        self.needed: dict[tuple[str, sympy.Expr], None] = {}
 
 
 @contextmanager
 def path():
     """Collect the conditions of computations inside: `with path() as conditions: ...`."""
-    with replaced(_paths, (*_paths.get(), [])) as paths:
+    with replaced(_paths, (*_paths.get(), Path())) as paths:
         yield paths[-1]
 
 
-@contextmanager
-def domain():
-    """Collect what the numbers inside must be for a value to exist: ("denominator", x) for a division by x, and so on.
-
-    The keys, and what they ask of a number, are those of the table of functions (index_calculus/functions.py).
-    A formula does not tell: x / x is 1 as a formula, and has no value at 0.
-    """
-    with replaced(_domains, (*_domains.get(), {})) as domains:
-        yield domains[-1]
-
-
 def _needs(key: str, term: sympy.Expr) -> None:
-    if not term.is_Rational:
-        for needed in _domains.get():
-            needed[key, term] = None
+    for conditions in _paths.get() if not term.is_Rational else ():
+        conditions.needed[key, term] = None
 
 
 @contextmanager
@@ -142,10 +140,8 @@ def reading(constants: dict[float, sympy.Expr]):
 def number_read_as(value: float) -> float | sympy.Expr:
     """The number that a float stands for: the one of `reading`, else itself."""
     constants, met = _reading.get()
-    if value not in constants:
-        return value
-    met.add(value)
-    return constants[value]
+    met |= {value} & constants.keys()
+    return constants.get(value, value)
 
 
 NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands that become exact scalars beside one
@@ -209,18 +205,9 @@ class Exact:
         """x^(n / 2)."""
         return self.sqrt() ** n
 
-    @binary
-    def __sub__(self, other):
-        return self + -other
-
-    @binary
-    def __floordiv__(self, other):
-        return (self / other).floor()
-
-    @binary
-    def __mod__(self, other):
-        return self - other * (self // other)
-
+    __sub__ = binary(lambda self, other: self + -other)
+    __floordiv__ = binary(lambda self, other: (self / other).floor())
+    __mod__ = binary(lambda self, other: self - other * (self // other))
     __radd__ = binary(lambda self, other: self + other)
     __rmul__ = binary(lambda self, other: self * other)
     __rsub__ = binary(lambda self, other: other - self)
@@ -272,16 +259,13 @@ class Exact:
 
     def _float(self, name: str) -> float:
         """The witness of a function of this."""
-        if name in ("log", "sqrt") and self.witness < 0:
-            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
         try:
             return TABLE[name].value(self.witness)
         except OverflowError:
             return math.inf
         except ValueError:
-            raise Undecided(
-                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
-            ) from None
+            where = f"no value at the witness {self.witness!r}; choose other witnesses"
+            raise Undecided(f"{name}({self}): {where}") from None
 
     def floor(self):
         """The largest whole number that is at most x."""
@@ -460,8 +444,6 @@ class Symbolic(Exact):
         True is a proof, where each argument of a root or a logarithm is above 0: the difference is brought to one
         fraction of polynomials in the symbols and in the functions' values (quotients.py), and its numerator is 0.
         """
-        if not isinstance(other, (Symbolic, *NUMBERS)):
-            raise TypeError("equals: expected an exact scalar or a number")
         other = Symbolic.of(other)
         if not self.isfinite() or not other.isfinite():
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()

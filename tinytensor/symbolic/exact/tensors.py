@@ -9,7 +9,6 @@ import numpy as np
 import sympy
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Exact, Symbolic
 from tinytensor.utils.display.notebook import Latex
 
@@ -54,10 +53,49 @@ def witnesses(array: np.ndarray) -> np.ndarray:
     return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
 
 
+class Derivatives:
+    """The derivatives of expressions; `of(expr)` has those that are not 0, by symbol.
+
+    SymPy's `diff` traverses the whole expression once per symbol. Here one operation is differentiated at a time, the
+    chain rule combines them, and subexpressions that several expressions share are differentiated once.
+    """
+
+    def __init__(self):
+        self.memo: dict[sympy.Expr, dict[sympy.Symbol, sympy.Expr]] = {}
+
+    def of(self, expr: sympy.Expr) -> dict[sympy.Symbol, sympy.Expr]:
+        if expr.is_Symbol:
+            return {expr: sympy.S.One}
+        if expr not in self.memo:
+            terms: dict[sympy.Symbol, list] = {}
+            for n, inner in enumerate(map(self.of, expr.args)):
+                by = _derivative(expr, n) if inner else sympy.S.Zero
+                for symbol, slope in inner.items():
+                    terms.setdefault(symbol, []).append(by * slope)
+            self.memo[expr] = {symbol: sympy.Add(*slopes) for symbol, slopes in terms.items()}
+        return self.memo[expr]
+
+
+def _derivative(expr: sympy.Expr, n: int) -> sympy.Expr:
+    """The derivative of one operation by its argument n."""
+    if expr.is_Add:
+        return sympy.S.One
+    if expr.is_Mul:
+        return sympy.Mul(*expr.args[:n], *expr.args[n + 1 :])
+    if expr.is_Pow:
+        base, power = expr.args
+        return expr * sympy.log(base) if n else power * base ** (power - 1)
+    return expr.fdiff(n + 1)
+
+
+def slopes_of(y: np.ndarray, g: np.ndarray) -> dict[sympy.Symbol, sympy.Expr]:
+    """The derivatives of the sum of g y that are not 0, by symbol."""
+    return Derivatives().of(sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(g.flat, y.flat, strict=True))))
+
+
 def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """d(sum of g y)/dx for each symbol of x, by the chain rule (differentiate.py); 0 where x has a number."""
-    total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
-    slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
+    """d(sum of g y)/dx for each symbol of x, by the chain rule; 0 where x has a number."""
+    slopes, result = slopes_of(y, g), np.full(np.shape(x), sympy.S.Zero, object)
     for index, value in variables(x).items():
         result[index] = slopes.get(value.expr, sympy.S.Zero)
     return result
@@ -91,15 +129,9 @@ def _positive(formula: sympy.Expr) -> str:
 def _latex(values: np.ndarray) -> str:
     if values.ndim == 0:
         return sympy.latex(_readable(values[()]))
-    if values.ndim == 1:
-        return _rows([values])
-    if values.ndim == 2:
-        return _rows(values)
-    return r"\left[" + r",\; ".join(map(_latex, values)) + r"\right]"
-
-
-def _rows(rows: Iterable[np.ndarray]) -> str:
-    written = [" & ".join(sympy.latex(_readable(value)) for value in row) for row in rows]
+    if values.ndim > 2:
+        return r"\left[" + r",\; ".join(map(_latex, values)) + r"\right]"
+    written = [" & ".join(sympy.latex(_readable(value)) for value in row) for row in np.atleast_2d(values)]
     return r"\begin{bmatrix} " + r" \\ ".join(written) + r" \end{bmatrix}"
 
 

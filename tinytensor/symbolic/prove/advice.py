@@ -1,6 +1,5 @@
 """The messages of `prove` about a function that it can't prove: the line of the user's code, and what to do."""
 
-import inspect
 import linecache
 import os
 import re
@@ -15,6 +14,7 @@ from types import FrameType
 import numpy as np
 
 from tinytensor.autograd.func.pytree import leaves
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
@@ -89,12 +89,12 @@ def no_stranger(op: Op, edge, leaves: dict[str, Tensor]) -> None:
 # ------------------------------------------------------------------------------------------- where the gradient ends
 
 
-WHOLE = (
-    "whole numbers and truth values have no derivative; return values that are computed before them, x.max() and not "
-    "x.argmax(), softmax and not one_hot"
-)
 SEEN = Tensor, Exact, np.ndarray, np.generic, int, float, str, type(None)  # what holds no further tensor
-OFF_TAPE = "it was taken off the tape; leave detach(), .data and no_grad() out of the computation"
+ENDS = (
+    "expected a tensor that is computed from an input with a gradient, alone or in tuples, lists and dicts. What to "
+    "do: leave detach(), .data, no_grad(), .item(), .tolist(), .numpy() and float() out; whole numbers and truth "
+    "values have no derivative, so return values that are computed before them, x.max() and not x.argmax()"
+)
 
 
 def results_of(fn: Callable, args: list) -> list[Tensor]:
@@ -104,35 +104,16 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
     unseen = [y for y in returned if not isinstance(y, SEEN)]
     if results and not unseen:
         return results
-    came = " and ".join(map(_describe, unseen or returned)) or "an empty tuple"
-    advice = _advice((unseen or returned or [None])[0])
-    where = _last_end(fn, args) or _definition(fn)
-    raise ValueError(
-        f"prove: the function's result has no gradient: it is {came}{where}; expected a tensor "
-        f"that is computed from an input with a gradient. What to do: {advice}"
-    )
+    came = " and ".join(map(describe, unseen or returned)) or "an empty tuple"
+    raise ValueError(f"prove: the function's result has no gradient: it is {came}{_last_end(fn, args)}; {ENDS}")
 
 
-def _advice(y) -> str:
-    """What to do about a value without a gradient."""
-    if y is None:
-        return "does it have a `return`?"
-    if not isinstance(y, SEEN):
-        return "return tensors, in tuples, lists or dicts: no other objects are looked into"
-    if not isinstance(y, Tensor):
-        return "return a tensor; leave .item(), .tolist(), .numpy() and float() out"
-    if y.dtype.kind in "iub":
-        return WHOLE
-    if any(isinstance(v, Exact) and v.number() is None for v in y._data.flat):
-        return OFF_TAPE
-    return "it does not depend on the inputs; compute it from them (random numbers are constants)"
-
-
-def _describe(y) -> str:
-    if isinstance(y, Tensor):
-        what = "floating-point numbers" if y.dtype.kind in "fO" else f"dtype {str(y.dtype).partition('.')[2]}"
-        return f"a tensor of {what} and shape {y.shape}"
-    return "None" if y is None else f"a {type(y).__name__}"
+def describe(value) -> str:
+    """A value in words."""
+    if isinstance(value, Tensor):
+        numbers = "exact numbers" if value.dtype is OBJECT else str(value.dtype).partition(".")[2]
+        return f"a tensor of {numbers} and shape {value.shape}"
+    return repr(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
 
 
 def _last_end(fn: Callable, args: list) -> str:
@@ -153,12 +134,3 @@ def _last_end(fn: Callable, args: list) -> str:
 def arguments_of(frame: FrameType) -> list:
     """The arguments of a call."""
     return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-
-
-def _definition(fn: Callable) -> str:
-    """Where a function is defined, if that is in the user's own code."""
-    fn = inspect.unwrap(fn)
-    code = getattr(getattr(type(fn), "forward", fn), "__code__", None)
-    if code is None or not is_own(code.co_filename):
-        return ""
-    return f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"

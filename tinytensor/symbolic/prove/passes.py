@@ -1,15 +1,15 @@
 r"""One forward pass and one backward() over symbols: each gradient against the one that the chain rule gives.
 
-`record` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
-formula in its result, so no expression is larger than one operation. `run_backward` compares the gradient g of each
-value x, once it is added up, with its expected value (`expected_adjoint`): the sum over all operations that read x of
+`Forward` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
+formula in its result, so no expression is larger than one operation. `Backward` meets the gradient g of each value x,
+once it is added up, and has its expected value: the sum over all operations that read x of
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is the operation's result for fresh symbols (differentiate.py). Then a symbol of its own replaces each entry
-of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could arrive.
-(Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got
-that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
+where f_z is the operation's result for fresh symbols. Then a symbol of its own replaces each entry of g, too, and
+backward() goes on with these symbols: every rule is checked for every gradient that could arrive. (Where a value is a
+plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the rule got that 0, a wrong rule
+could pass.) `compare` lists the values whose gradients are not proved.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ import itertools
 import linecache
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,50 +27,80 @@ from functools import partial
 import numpy as np
 import sympy
 
+from tinytensor.autograd.backward import backward as run_backward
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.lifting import untraced
-from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, domain, path
-from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
+from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, float_or_nan, path
+from tinytensor.symbolic.exact.tensors import derivative, slopes_of, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
+from tinytensor.symbolic.prove.proof import WrongRule
 from tinytensor.symbolic.prove.questions import note_change, watched
 
-SEED = "g'"  # the gradient that arrives at the result
+SEED = "g'"  # the gradient that arrives at a result
 DIGITS = 40  # of numbers where floats differ
 RESERVED = {"'", "[", "∂"}  # letters of the symbols of a pass: no input has them in its name
 
 Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
-Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
-Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
+
+
+class RandomDraws:
+    """The random numbers of a function: named, and the same each time it runs."""
+
+    def __init__(self):
+        self.assumptions: dict[str, None] = {}
+        self.before: dict[Generator, dict] = {}  # the state of each generator
+        self.torch = sys.modules.get("torch")  # if the program has imported it
+        self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
+
+    def __call__(self, what: str, generator: Generator) -> None:
+        self.before.setdefault(generator, generator.get_state())
+        self.assumptions[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
+
+    def rewind(self) -> None:
+        for generator, position in self.before.items():
+            generator.set_state(position)
+        if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
+            self.assumptions["the random numbers of PyTorch are those of this run"] = None
+            self.torch.set_rng_state(self.pytorchs)
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        try:
+            with observe(on_random=self):
+                yield
+        finally:
+            self.rewind()
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A function with its inputs as exact scalars; `run` is the function with the same random numbers each time."""
+    """A function with its inputs as exact scalars; it draws the same random numbers each time."""
 
     fn: Callable
-    run: Callable
+    draws: RandomDraws
     args: dict[str, object]
     leaves: dict[str, Tensor]
     state: dict[str, Tensor]  # the parameters and buffers of a Module
 
     def results(self) -> list[Tensor]:
         """The results of a call."""
-        return results_of(self.run, [*self.args.values()])
+        self.draws.rewind()
+        with watched():
+            return results_of(self.fn, [*self.args.values()])
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Inside is one run: the tensors that it changes are restored afterwards, of constants the values, too."""
-        self.run.rewind()
+        self.draws.rewind()
         tensors = {n: x for n, x in (self.args | self.state).items() if isinstance(x, Tensor)}
         leaves = set(map(id, self.leaves.values()))
         values = [(n, x._data, x._data.copy()) for n, x in tensors.items() if id(x) not in leaves]
@@ -97,7 +128,6 @@ class OpCall:
     result: np.ndarray  # with a symbol for each formula
     formulas: dict[sympy.Symbol, sympy.Expr]  # of these symbols
     n_conditions: int  # comparisons made until the operation ended
-    weight: float  # the work of checking it
     called_at: str  # the line of the user's code that calls the operation
     off_tape: tuple[int, ...]  # arguments that depend on inputs, but are not on the tape
 
@@ -118,47 +148,42 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Pass:
-    """The evidence about one result of the function."""
+    """The evidence about a function."""
 
     forward: "Forward"
     backward: "Backward"
-    constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
     findings: dict[Target, str]  # values whose gradients are not proved to be the expected ones, with their names
     wrong: dict[str, WrongRule]  # by rule
-    counterexample: Counterexample | None
 
+    constant = property(lambda self: [*self.backward.constant])
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
-    needed = property(lambda self: self.forward.needed | self.backward.needed)
+    needed = property(lambda self: self.forward.conditions.needed | self.backward.conditions.needed)
 
 
-def check_result(subject: Subject, number: int, progress: Progress) -> Pass:
-    """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
+def check_gradients(subject: Subject, progress: Progress) -> Pass:
+    """Run one forward pass and one backward pass over symbols."""
     with each_step(progress.check), subject.kept(), atoms_kept():
-        forward = Forward(subject, number)
-        # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
-        progress.begin(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls))
-        partials, constant = partial_derivatives(forward, progress)
-        backward = Backward(forward, partials)
+        forward = Forward(subject)
+        # Each result is differentiated, and its gradient compared; that of a fused operation also by its definition.
+        entries = sum(call.result.size * (2 if call.op.definition is None else 3) for call in forward.calls)
+        progress.begin(entries + sum(leaf.numel() for leaf in subject.leaves.values()))
+        backward = Backward(forward, progress)
         findings = compare(forward, backward, progress)
         wrong = wrong_rules(forward, findings, progress)
-    with subject.kept():
-        comparable = findings and not (backward.arbitrary and constant)  # else its floats are no derivatives
-        example = find_counterexample(subject, number, forward, backward) if comparable else None
-    return Pass(forward, backward, constant, findings, wrong, example)
+    return Pass(forward, backward, findings, wrong)
 
 
 # ------------------------------------------------------------------------------------------------------- forward
 
 
 class Forward:
-    """A recorded forward pass, up to one result of the function: `calls` are those that it depends on, oldest first.
+    """A recorded forward pass: `calls` are those that the results depend on, oldest first.
 
     names: a symbol's tensor, its index there, and the tensor's shape. values: of every expression, at the sample point.
-    needed: what numbers must be for the values to exist (scalars.domain). changed: values that were changed without the
-    tape, by .data or a detached view. readers: by value, the calls that read it.
+    changed: values that were changed without the tape, by .data or a detached view.
     """
 
-    def __init__(self, subject: Subject, number: int):
+    def __init__(self, subject: Subject):
         self.leaves = subject.leaves
         self.recorded: dict[Node, OpCall] = {}
         self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}
@@ -167,23 +192,22 @@ class Forward:
         for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
         before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
-        with path() as self.conditions, domain() as self.needed, enable_grad(), observe(on_node=self.note):
-            results = subject.results()
-        self.result, self.n_results = results[number], len(results)
-        self.check_unchanged(self.result.node, self.result._data)
+        with path() as self.conditions, enable_grad(), observe(on_node=self.note):
+            self.results = subject.results()
+        for y in self.results:
+            self.check_unchanged(y.node, y._data)
         self.changed += [name for name, leaf in self.leaves.items() if not _same(leaf._data, before[name])]
-        used, todo = set(), [self.result.node]
+        used, todo = set(), [y.node for y in self.results]
         while todo:
             node = todo.pop()
             if isinstance(node, Node) and node not in used:
                 used.add(node)
                 todo.extend(node.edges)
         self.calls = [call for node, call in self.recorded.items() if node in used]
-        self.readers: Readers = {}
-        for call in self.calls:
-            for i, edge in enumerate(call.edges):
-                if edge is not None:
-                    self.readers.setdefault(edge, []).append((call, i))
+
+    def readers(self, target: Target) -> list[OpCall]:
+        """The calls that read a value, the youngest first."""
+        return [call for call in reversed(self.calls) if any(edge is target for edge in call.edges)]
 
     def name(self, tensor: str, array: np.ndarray) -> None:
         for index, value in variables(array).items():
@@ -209,9 +233,7 @@ class Forward:
         off_tape = tuple(i for i in range(len(args)) if self.is_off_tape(node, i, args[i], copies[i], out))
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
         n_conditions = len(self.conditions)  # about this call or earlier ones
-        self.recorded[node] = OpCall(
-            node, label, copies, out.copy(), formulas, n_conditions, float(out.size), called_at, off_tape
-        )
+        self.recorded[node] = OpCall(node, label, copies, out.copy(), formulas, n_conditions, called_at, off_tape)
 
     def is_off_tape(self, node: Node, i: int, arg, copy, out: np.ndarray) -> bool:
         """Does argument i depend on inputs without being on the tape? If it is on the tape, it must be as it was."""
@@ -255,32 +277,6 @@ def fresh_args(
     return args, meant
 
 
-def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node, Partials], tuple[str, ...]]:
-    """The derivatives of each call's result, by node; and the arguments off the tape that have a derivative."""
-    result: dict[Node, Partials] = {}
-    constant: dict[str, None] = {}
-    for call in forward.calls:
-        args, meant = fresh_args(call, off_tape=True)
-        partials, by_symbol, off_tape = result.setdefault(call.node, {}), {}, {}
-        for i, edge in enumerate(call.edges):
-            if edge is not None:
-                partials[i] = {index: [] for index in variables(args[i]._data)}
-                by_symbol |= {value.expr: partials[i][index] for index, value in variables(args[i]._data).items()}
-            elif i in call.off_tape:
-                off_tape |= {value.expr: i for value in _values(args[i])}
-        with no_grad():
-            y = _first(call.op(*args))._data
-        derivatives = Derivatives()
-        for to, value in variables(y).items():
-            for symbol, slope in derivatives.of(value.expr).items():
-                if symbol in by_symbol:
-                    by_symbol[symbol].append((to, slope.xreplace(meant)))
-                elif symbol in off_tape and slope != 0:  # an index, or a value that is only compared, has no derivative
-                    constant[f"{parameter(call.op, off_tape[symbol])} of {call.label}"] = None
-            progress.done(call.weight / y.size)
-    return result, tuple(constant)
-
-
 def settled(got: Symbolic, right: Symbolic, values: dict) -> tuple[Symbolic, Symbolic]:
     """Both with exact witnesses, if these differ: where numbers cancel, rounding may be all that is left of floats."""
     if differ(got.witness, right.witness):
@@ -297,51 +293,51 @@ def precise_value(expr: sympy.Expr, values: dict) -> sympy.Expr:
     return number if number.is_Number else sympy.nan
 
 
-def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
-    """An expression in floats, from those of its symbols; NaN if it overflows, or has no value."""
-    try:
-        return float(value_of(expr, values))
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        return math.nan
-
-
 # -------------------------------------------------------------------------------------------------------- backward
 
 
 class Backward:
     """One run of backward(): the gradients of the results of all calls, which go on as symbols, then of the inputs.
 
-    seed: the gradient of the result. arbitrary: is a result a number, whose gradient counts as 1 in all witnesses?
+    seeds: those of the function's results. arbitrary: is a result a number, whose gradient counts as 1 in witnesses?
+    constant: arguments with a derivative that depend on inputs without the tape. terms: of expected gradients.
     """
 
-    def __init__(self, forward: Forward, partials: dict[Node, Partials]):
-        self.forward, self.partials, self.arbitrary = forward, partials, False
+    def __init__(self, forward: Forward, progress: Progress):
+        self.forward, self.progress, self.arbitrary = forward, progress, False
+        self.constant: dict[str, None] = {}
+        self.terms: dict[tuple[Target, tuple], list[sympy.Expr]] = defaultdict(list)
         self.arrivals: list[Arrival] = []
-        self.adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
-        seed = _seed(forward.result)
-        self.seed = seed._data
-        forward.values |= {g.expr: g.witness for g in self.seed.flat}
+        self.fresh: dict[Node, tuple] = {}  # by call: new arguments, their formulas, and the result
+        self.passed: set[Node] = set()  # calls whose expected gradient is known
+        names = [f"{SEED}{n or ''}" for n in range(len(forward.results))]  # the gradient of a number is 1, as usual
+        seeds = [
+            symbols(g, *y.shape, witness=None if y.ndim else 1) for g, y in zip(names, forward.results, strict=True)
+        ]
+        self.seeds = [g._data for g in seeds]
+        for y, g in zip(forward.results, self.seeds, strict=True):
+            for index, value in np.ndenumerate(g):
+                forward.values[value.expr] = value.witness
+                self.terms[y if y.node is None else y.node, index].append(value.expr)
         for call in forward.calls:  # after the function's own hooks
+            args, meant = fresh_args(call, off_tape=True)
+            with no_grad():
+                self.fresh[call.node] = args, meant, _first(call.op(*args))._data
             call.node._hooks = [*(call.node._hooks or ()), partial(untraced, self.replace, call)]
-        with path() as self.conditions, domain() as self.needed, watched():
-            forward.result.backward(seed, retain_graph=True)
+        with path() as self.conditions, watched():
+            run_backward(forward.results, seeds, retain_graph=True)
         for call in reversed(forward.calls):
-            if call.node not in self.adjoints:  # no gradient arrived: then the expected one is 0
+            if call.node not in self.passed:  # no gradient arrived: then the expected one is 0
                 self.replace(call, None)
         for name, leaf in forward.leaves.items():
             self.arrive(leaf, name, leaf._data, leaf.grad)
 
     def arrive(self, target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         """Note the gradient of a value; return the expected one, the sum of its readers' adjoints times derivatives."""
-        y, depends, expected = self.forward.result, variables(array), np.empty(target.shape, object)
+        depends, expected = variables(array), np.empty(target.shape, object)
         for index in np.ndindex(expected.shape):
-            terms = [self.seed[index].expr] if target is (y if y.node is None else y.node) else []
-            for call, i in self.forward.readers.get(target, ()):
-                if call.node in self.adjoints:  # backward() has passed it
-                    slopes = self.partials[call.node][i].get(index, ())
-                    terms += [self.adjoints[call.node][to].expr * dy for to, dy in slopes]
-            expr = sympy.Add(*terms)
-            expected[index] = Symbolic(expr, float_value(expr, self.forward.values))
+            expr = sympy.Add(*self.terms[target, index])
+            expected[index] = Symbolic(expr, float_or_nan(value_of, expr, self.forward.values))
             if index in depends and not math.isfinite(expected[index].witness) and expr.has(*UNDEFINED):
                 raise Undecided(f"the gradient of {name} at {list(index)} is {expr}: no number")
         self.arrivals.append(Arrival(target, name, array, None if g is None else g._data.copy(), expected))
@@ -356,10 +352,26 @@ class Backward:
             # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
             # A number that is left beside a value held constant does enter: no float can be compared then.
             witness = expected[index].witness if index in depends else 1.0
-            onward[index] = Symbolic(adjoint_symbol(call.label, index), witness)
+            onward[index] = Symbolic(sympy.Symbol(f"∂{call.label}{list(index)}"), witness)
             self.forward.values[onward[index].expr] = witness
-        self.adjoints[call.node] = onward
+        if call.node not in self.passed:
+            self.passed.add(call.node)
+            self.pass_on(call, onward)
         return Tensor.of(onward.copy())
+
+    def pass_on(self, call: OpCall, adjoint: np.ndarray) -> None:
+        """The terms that a call adds to the expected gradients of its arguments."""
+        args, meant, y = self.fresh[call.node]
+        slopes = slopes_of(y, adjoint)
+        self.progress.done(y.size)
+        for i, edge in enumerate(call.edges):
+            if edge is not None:
+                for index, value in variables(args[i]._data).items():
+                    if value.expr in slopes:
+                        self.terms[edge, index].append(slopes[value.expr].xreplace(meant))
+            elif i in call.off_tape and any(slopes.get(value.expr, 0) != 0 for value in _values(args[i])):
+                # (An index, or a value that is only compared, has no derivative.)
+                self.constant[f"{parameter(call.op, i)} of {call.label}"] = None
 
 
 def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Target, str]:
@@ -367,16 +379,14 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Ta
     calls = forward.recorded
 
     def is_proved(arrival: Arrival) -> bool:
-        reading = forward.readers.get(arrival.target, ())
-        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
-        weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
+        readers = forward.readers(arrival.target)
         for index in variables(arrival.values):
-            progress.done(weight / arrival.values.size)
+            progress.done(1)
             got = Symbolic(0) if arrival.gradient is None else Symbolic.of(arrival.gradient[index])
             right = arrival.expected[index]
             if got.expr == right.expr:
                 continue
-            for call in youngest_first:  # a rule that reads the result may use its formula
+            for call in readers:  # a rule that reads the result may use its formula
                 if not call.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
                     got = Symbolic(got.expr.xreplace(call.formulas), got.witness)
                     right = Symbolic(right.expr.xreplace(call.formulas), right.witness)
@@ -402,7 +412,7 @@ def wrong_rules(forward: Forward, findings: Iterable[Target], progress: Progress
     wrong: dict[str, WrongRule] = {}
     fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
     claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
-    claims += [rule_claims(call, forward.values) for t in findings for call, _ in forward.readers.get(t, ())]
+    claims += [rule_claims(call, forward.values) for t in findings for call in forward.readers(t)]
     for claim in itertools.chain.from_iterable(claims):
         progress.check()
         before = wrong.get(claim.rule)
@@ -423,10 +433,9 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
     if y.shape != defined.shape:
         raise ValueError(f"prove: {call.op.name} has the shape {y.shape}, and its definition {defined.shape}")
     for index in np.ndindex(y.shape):
-        yield WrongRule(
-            call.op.name, "", index, Symbolic.of(y[index]), Symbolic.of(defined[index]), called_at=call.called_at
-        )
-        progress.done(call.weight / y.size)
+        both = Symbolic.of(y[index]), Symbolic.of(defined[index])
+        yield WrongRule(call.op.name, "", index, *both, called_at=call.called_at)
+        progress.done(1)
     yield from rule_claims(call, values, create_graph=True)
 
 
@@ -446,7 +455,7 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
         right = derivative(y._data, g._data, x._data)
         for index in variables(x._data):
             got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[index])
-            true = Symbolic(right[index], float_value(right[index], values))
+            true = Symbolic(right[index], float_or_nan(value_of, right[index], values))
             where = rule_of(call.op, i), call.called_at
             yield WrongRule(call.op.name, parameter(call.op, i), index, got, true, create_graph, *where)
 
@@ -454,46 +463,6 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
 def note_values(values: dict[sympy.Expr, float], args: Iterable) -> None:
     """Enter the values of new symbols in arguments."""
     values |= {value.expr: value.witness for a in args for value in _values(a)}
-
-
-def find_counterexample(subject: Subject, number: int, forward: Forward, backward: Backward) -> Counterexample | None:
-    """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
-    with enable_grad():
-        y = subject.results()[number]
-        y.backward(_seed(y), retain_graph=True)
-    precise: dict[sympy.Expr, sympy.Expr] = {}
-    for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
-        for index in variables(a.values):
-            tape = Symbolic.of(0 if a.target.grad is None else a.target.grad._data[index])
-            if differ(tape.witness, a.expected[index].witness):
-                precise = precise or precise_values(forward, backward)
-                tape, right = settled(tape, a.expected[index], precise)
-                if differ(tape.witness, right.witness):
-                    point = {n: witnesses(x._data) for n, x in subject.leaves.items()}
-                    return Counterexample(a.name, index, tape.witness, right.witness, point)
-    return None
-
-
-def precise_values(forward: Forward, backward: Backward) -> dict[sympy.Expr, sympy.Expr]:
-    """The values of all symbols of a pass, from those of the inputs, as numbers of many digits."""
-    values = forward.values | {g.expr: g.witness for g in backward.seed.flat}  # rule_claims has symbols of these names
-    for call in forward.calls:
-        for symbol, formula in call.formulas.items():
-            values[symbol] = precise_value(formula, values)
-    for a in backward.arrivals:
-        for index in variables(a.values) if isinstance(a.target, Node) else ():
-            values[adjoint_symbol(a.name, index)] = precise_value(a.expected[index].expr, values)
-    return values
-
-
-def adjoint_symbol(label: str, index: tuple) -> sympy.Symbol:
-    """The symbol of the gradient of an entry."""
-    return sympy.Symbol(f"∂{label}{list(index)}")
-
-
-def _seed(y: Tensor) -> Tensor:
-    """The gradient that backward starts from: symbols. That of one number is 1 at the sample point, as usual."""
-    return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:

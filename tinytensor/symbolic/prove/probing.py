@@ -62,15 +62,28 @@ class Run(NamedTuple):
         return sum(float(np.sum(y * g)) for y, g in zip(self.results, self.seeds, strict=True))
 
 
-@dataclass
-class ProbeResult:
-    """The outcome: what speaks against the proof, in a sentence each."""
+def distinct(y: Tensor | np.ndarray) -> np.ndarray:
+    """Factors for the entries of a result: from 1 on, below 4, and no two equal."""
+    n = math.prod(y.shape)
+    return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
 
-    differs: str = ""  # a result or a gradient at the sample point is another number than on exact numbers
-    not_run: str = ""  # the function does not run on floats
-    refuted: str = ""  # the gradients differ in another circumstance, at the sample point
-    unclear: str = ""  # float32 computes something else, or a later call does
-    against: list[tuple[str, Point]] = field(default_factory=list)  # quotients that differ, and where
+
+def distinct_of_each(ys: Iterable) -> list[np.ndarray]:
+    return [distinct(y) for y in ys]
+
+
+@dataclass
+class Outcome:
+    """What speaks against a proof: at the sample point the first verdict and its sentence; sentences elsewhere."""
+
+    verdict: str = ""
+    sentence: str = ""
+    not_run: str = ""  # why the function was not compared with a run on floats
+    elsewhere: list[tuple[str, Point]] = field(default_factory=list)  # quotients that differ, and where
+
+    def note(self, verdict: str, sentence: str) -> None:
+        if sentence and not self.verdict:
+            self.verdict, self.sentence = verdict, sentence
 
 
 @contextmanager
@@ -87,61 +100,68 @@ def in_floats(args: Iterable) -> list:
 
 
 class Probe:
-    """One function with its inputs as floats; `exact_tensors` are those that it reads."""
+    """One function with its inputs as floats, inside of `on_floats`; `sample` is the sample point."""
 
     def __init__(self, subject: Subject):
         self.fn, self.leaves, self.args = subject.fn, subject.leaves, in_floats(subject.args.values())
         known = (subject.args | self.leaves | subject.state).values()
-        self.exact_tensors = [x for x in known if isinstance(x, Tensor) and x.dtype is OBJECT]
+        self.floats = {x: witnesses(x._data) for x in known if isinstance(x, Tensor) and x.dtype is OBJECT}
+        self.sample = {name: self.floats[x] for name, x in self.leaves.items()}
+        self.symmetric = {name for name, x in self.sample.items() if _is_symmetric(x)}  # matrices, which stay so
         self.kept = subject.kept
-        self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.overwrites = False  # has backward() changed the gradient that it got?
         self.random = np.random.default_rng(0)
 
-    def run(
-        self, exact: Run, edges: Iterable[float] | None, style: str, differentiable: bool, proved: bool = True
-    ) -> ProbeResult:
-        """Compare with the run on exact numbers; then try other circumstances and points, unless edges is None.
+    @contextmanager
+    def on_floats(self) -> Iterator[None]:
+        """Inside, the tensors that the function reads hold floats."""
+        with ThreadPoolExecutor(1) as self.thread, quiet(), restored(self.leaves.values()), swap_data(self.floats):
+            yield
+
+    def counterexample(self) -> str:
+        """How the gradient differs from difference quotients at the sample point; empty if it does not."""
+        with self.on_floats():
+            return _or_none(self.differs_from_quotients, self.sample) or ""
+
+    def run(self, exact: Run, style: str, edges: Iterable[float], differentiable: bool, proved: bool) -> Outcome:
+        """Compare with the run on exact numbers; then try other circumstances and points.
 
         Quotients are left out if values are held constant, since quotients would have their slopes; and if they differ
         at the sample point, where the gradients are proved.
         """
-        result = ProbeResult()
-        with ThreadPoolExecutor(1) as self.thread, quiet(), restored(self.leaves.values()):
-            self._try(result, exact, edges, WITHIN[style], differentiable, proved)
-        return result
-
-    def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool, proved: bool):
-        sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
-        self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
-        floats = {x: witnesses(x._data) for x in self.exact_tensors}
-        with swap_data(floats):
-            self._compare_with_exact(result, sample, exact)
-            if result.differs or result.not_run or edges is None:
-                return
-            usual = _or_none(self.gradients, sample)
+        result = Outcome()
+        with self.on_floats():
+            self.compare_with_exact(result, exact)
+            if result.verdict or result.not_run:
+                return result
+            usual = _or_none(self.tape, self.sample)
             if usual is None:
                 result.not_run = f"{NOT_COMPARED} with other gradients that arrive"
-                return
-            later = partial(self.differs, sample, usual, self.leaves, " in a later call", " in the first")
-            result.unclear = OVERWRITES if self.overwrites else later()
-            if not result.unclear:
-                result.refuted = self.differs_in_variants(sample, usual)
-            for off_path, factor in [(None, 1.0), *points(sample, sorted(edges))]:
-                if differentiable and len(result.against) < SUSPECTS and not result.refuted:
-                    point = sample
-                    if off_path is not None:
-                        point = self.kept_symmetric({name: within(x) for name, x in off_path.items()})
-                    sentence = _or_none(self.differs_from_quotients, point, factor)
-                    if sentence and point is sample and proved:
-                        result.unclear = sentence
-                        break
-                    result.against += [(sentence, point)] if sentence else []
-            result.unclear = result.unclear or later()
-        with swap_data({x: array.astype(np.float32) for x, array in floats.items()}):
-            words = " in float32", " in float64"
-            narrow = self.differs(sample, usual, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
-            result.unclear = result.unclear or narrow
+                return result
+            later = partial(self.differs, usual.gradients, self.leaves, " in a later call", " in the first")
+            result.note("undecided", OVERWRITES if self.overwrites else later())
+            if not result.verdict:
+                result.note("refuted", self.differs_in_variants(usual.gradients))
+            if differentiable and result.verdict != "refuted":
+                self.try_points(result, WITHIN[style], sorted(edges), proved)
+            result.note("undecided", later())
+            with swap_data({x: array.astype(np.float32) for x, array in self.floats.items()}):
+                words = " in float32", " in float64"
+                narrow = self.differs(usual.gradients, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
+                result.note("undecided", narrow)
+        return result
+
+    def try_points(self, result: Outcome, within: Callable, edges: list[float], proved: bool) -> None:
+        """Compare with difference quotients at the sample point and elsewhere."""
+        if sentence := _or_none(self.differs_from_quotients, self.sample):
+            if proved:
+                return result.note("undecided", sentence)
+            result.elsewhere.append((sentence, self.sample))
+        for off_path, factor in points(self.sample, edges):
+            point = self.kept_symmetric({name: within(x) for name, x in off_path.items()})
+            if len(result.elsewhere) < SUSPECTS and (sentence := _or_none(self.differs_from_quotients, point, factor)):
+                result.elsewhere.append((sentence, point))
+        return None
 
     # ------------------------------------------------------------------------------------------------------- runs
 
@@ -154,71 +174,56 @@ class Probe:
         """A call in the thread of its own."""
         return self.thread.submit(call, *args, **options).result()
 
-    def results(self, args: list) -> list[Tensor]:
-        return results_of(partial(self.alone, self.fn), args)
-
-    def value(self, point: Point, seeds: list[np.ndarray]) -> float:
-        """The sum of the results, each times its seed."""
-        self.move_to(point)
-        with self.kept():
-            return Run([y._data for y in self.results(self.args)], seeds, {}).total
-
-    def gradients(self, point: Point, **options) -> Point:
-        """The gradients on the tape, of the results times different numbers."""
-        return self.tape(point, distinct, **options).gradients
-
     def tape(
-        self, point: Point, seed: Callable, args: Callable | None = None, create_graph: bool = False, walks: int = 1
+        self,
+        point: Point,
+        seeds: Callable = distinct_of_each,
+        args: Callable | None = None,
+        create_graph: bool = False,
+        walks: int = 1,
     ) -> Run:
         """The results and the gradients on the tape, the mean of so many walks over it; args: makes other arguments."""
         self.move_to(point)
         with self.kept():
-            ys = self.results(self.args if args is None else args())
-            run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
+            ys = results_of(partial(self.alone, self.fn), self.args if args is None else args())
+            run = Run([np.array(y.detach().numpy()) for y in ys], [*map(np.asarray, seeds(ys))], {})
             for y, g in zip(ys, run.seeds, strict=True):
                 arriving = Tensor.of(g.astype(y._data.dtype))
                 for _ in range(walks):
                     self.alone(y.backward, arriving, retain_graph=True, create_graph=create_graph)
                 self.overwrites |= not np.array_equal(arriving._data, g.astype(y._data.dtype))
-            for name, x in self.leaves.items():
+            for name, x in self.leaves.items() if walks else ():
                 known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
                 run.gradients[name] = np.array(known, np.float64) / walks
         return run
 
     # ------------------------------------------------------------------------------------------- at the sample point
 
-    def _compare_with_exact(self, result: ProbeResult, sample: Point, exact: Run) -> None:
-        """Compare results and gradients with those of a run on exact numbers."""
-        seeds = iter(exact.seeds)
+    def compare_with_exact(self, result: Outcome, exact: Run) -> None:
+        """Compare results and gradients with those of a run on exact numbers; where these are NaN, nothing is known."""
         try:
-            run = self.tape(sample, lambda y: next(seeds))
+            run = self.tape(self.sample, lambda ys: exact.seeds)
             pairs = [(f"result {n}", *both) for n, both in enumerate(zip(exact.results, run.results, strict=True))]
             pairs += [(f"the gradient of {name}", g, run.gradients[name]) for name, g in exact.gradients.items()]
-            differences = (_difference(*pair, " on floats", " on exact numbers") for pair in pairs)
-            result.differs = next(filter(None, differences), "")
+            for what, known, got in pairs:
+                known = np.where(np.isfinite(known), known, got)
+                if sentence := _difference(what, known, got, " on floats", " on exact numbers"):
+                    result.note("refuted", f"{sentence}: the code computes something else where it is proved")
         except Exception as error:
             result.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
 
     def differs(
-        self,
-        sample: Point,
-        usual: Point,
-        names: Iterable[str],
-        when: str,
-        usually: str = " otherwise",
-        tolerance: float = ROUNDING,
-        **options,
+        self, usual: Point, names: Iterable[str], when: str, usually: str, tolerance: float = ROUNDING, **options
     ) -> str:
         """How gradients differ from the usual ones in other circumstances; empty if the function does not run there."""
-        tried = _or_none(partial(self.gradients, **options), sample)
-        for name in names if tried is not None else ():
-            sides = (usual[name], when), (tried[name], usually)  # each as the one that is finite
-            for (want, there), (got, here) in (sides, sides[::-1]):
-                if sentence := _difference(f"the gradient of {name}", want, got, there, here, tolerance):
-                    return sentence
-        return ""
+        tried = _or_none(self.tape, self.sample, **options)
+        differences = (
+            _difference(f"the gradient of {name}", usual[name], tried.gradients[name], when, usually, tolerance)
+            for name in (names if tried is not None else ())
+        )
+        return next(filter(None, differences), "")
 
-    def differs_in_variants(self, sample: Point, usual: Point) -> str:
+    def differs_in_variants(self, usual: Point) -> str:
         """How the gradients differ from those of the same call in other circumstances."""
 
         def results_of_operations() -> list:
@@ -247,22 +252,22 @@ class Probe:
         for name in list(self.leaves)[:ALONE] if len(self.leaves) > 1 else ():
             tries[f" if {name} alone requires grad"] = [name], {"args": partial(with_one, name)}
         tries[" as the mean of two walks over the tape"] = self.leaves, {"walks": 2}
-        sentences = (self.differs(sample, usual, names, when, **how) for when, (names, how) in tries.items())
-        return next(filter(None, sentences), "") or self.differs_for_one_tensor(sample)
+        sentences = (self.differs(usual, names, when, " otherwise", **how) for when, (names, how) in tries.items())
+        return next(filter(None, sentences), "") or self.differs_for_one_tensor()
 
-    def differs_for_one_tensor(self, sample: Point) -> str:
+    def differs_for_one_tensor(self) -> str:
         """How the gradient of one tensor that is given twice differs from the sum of those of two equal ones.
 
         If the results differ already, as those of a call of `grad` for both of them do, these are two functions.
         """
-        names, args = {id(leaf): name for name, leaf in self.leaves.items()}, self.args
+        names, args, sample = {id(leaf): name for name, leaf in self.leaves.items()}, self.args, self.sample
         inputs = [(i, names[id(a)]) for i, a in enumerate(args) if id(a) in names]
         pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
         for (i, first), (k, second) in pairs[:PAIRS]:
             point = {**sample, second: sample[first]}
-            apart = _or_none(self.tape, point, distinct)
+            apart = _or_none(self.tape, point)
             twice = _or_none(
-                self.tape, point, distinct, lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
+                self.tape, point, args=lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
             )
             if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
@@ -274,9 +279,10 @@ class Probe:
 
     # --------------------------------------------------------------------------------------------------- elsewhere
 
-    def differs_from_quotients(self, point: Point, factor: float) -> str:
-        """How the gradient at a point differs from difference quotients; the seeds have this size."""
-        run = self.tape(point, lambda y: factor * self.random.normal(size=y.shape))
+    def differs_from_quotients(self, point: Point, factor: float | None = None) -> str:
+        """How the gradient at a point differs from difference quotients; the seeds are random and have this size."""
+        drawn = lambda ys: [factor * self.random.normal(size=y.shape) for y in ys]  # noqa: E731
+        run = self.tape(point, distinct_of_each if factor is None else drawn)
         if not all(np.isfinite(g).all() for g in run.gradients.values()):
             return ""
         of = partial(self.line, point, run.seeds)
@@ -289,7 +295,7 @@ class Probe:
         error = 0.1 * abs(along - slope.quotient)
         if slope.is_unsure(error) or not self.is_linear(of, point, v, slope.quotient, error):
             return ""
-        return self.entry(of, point, run.gradients) or (
+        return self.worst_entry(of, point, run.gradients) or (
             f"along a random direction the gradients give {along:.6g} on the tape, but difference quotients of the "
             f"forward give {slope.quotient:.6g}"
         )
@@ -304,8 +310,9 @@ class Probe:
         """The sum of the results, each times its seed, along a line; NaN where the function raises."""
 
         def value(step: float) -> float:
-            total = _or_none(self.value, {name: x + step * v[name] for name, x in point.items()}, seeds)
-            return np.nan if total is None else total
+            there = {name: x + step * v[name] for name, x in point.items()}
+            run = _or_none(self.tape, there, lambda ys: seeds, walks=0)
+            return np.nan if run is None else run.total
 
         return value
 
@@ -320,8 +327,8 @@ class Probe:
                 return False
         return True
 
-    def entry(self, of: Callable[[Point], Line], point: Point, tape: Point) -> str:
-        """A sentence on the entry with the largest error, among the first thousand."""
+    def worst_entry(self, of: Callable[[Point], Line], point: Point, tape: Point) -> str:
+        """A sentence on the entry with the largest error, among the first thousand of each input."""
         worst, sentence = 0.0, ""
         for name, values in point.items() if not self.symmetric else ():
             for index in list(np.ndindex(values.shape))[:1000]:
@@ -333,12 +340,6 @@ class Probe:
                     words = f"{on_tape:.6g} on the tape, but difference quotients of the forward give"
                     worst, sentence = error, f"the gradient of {name} at {list(index)} is {words} {slope.quotient:.6g}"
         return sentence
-
-
-def distinct(y: Tensor | np.ndarray) -> np.ndarray:
-    """Factors for the entries of a result: from 1 on, below 4, and no two equal."""
-    n = math.prod(y.shape)
-    return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
 
 
 def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
@@ -368,10 +369,10 @@ def _is_symmetric(x: np.ndarray) -> bool:
     return x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 1 and np.array_equal(x, np.swapaxes(x, -1, -2))
 
 
-def _or_none(run: Callable, *args):
+def _or_none(run: Callable, *args, **options):
     """The result; None if the function raises here."""
     try:
-        return run(*args)
+        return run(*args, **options)
     except Exception:
         return None
 
@@ -379,8 +380,9 @@ def _or_none(run: Callable, *args):
 def _difference(
     what: str, usual: np.ndarray, tried: np.ndarray, when: str, usually: str, tolerance: float = ROUNDING
 ) -> str:
-    """A sentence about the first entry that differs."""
-    index = differing_entry(usual, tried, tolerance)
-    return (
-        "" if index is None else f"{what} at {list(index)} is {tried[index]:.6g}{when}, and {usual[index]:.6g}{usually}"
-    )
+    """A sentence about the first entry that differs, as NaN does from a number."""
+    sides = (usual, tried), (tried, usual)
+    index = next((entry for pair in sides if (entry := differing_entry(*pair, tolerance)) is not None), None)
+    if index is None:
+        return ""
+    return f"{what} at {list(index)} is {tried[index]:.6g}{when}, and {usual[index]:.6g}{usually}"

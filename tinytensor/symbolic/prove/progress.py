@@ -9,14 +9,6 @@ class TooLong(RuntimeError):
     """A proof that takes longer than its limit."""
 
 
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
-    for unit, length in (("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"
-
-
 class Progress:
     """A running proof: how much of it is done, and its deadline."""
 
@@ -61,7 +53,7 @@ class Progress:
         if int(10 * share) > self.tenths:
             self.tenths = int(10 * share)
             left = (self.clock() - self.start) * (1 - share) / share
-            print(f"{self.name}: {100 * share:.0f} %, about {duration(left)} left", file=sys.stderr)
+            print(f"{self.name}: {100 * share:.0f} %, about {left / 60:.1f} minutes left", file=sys.stderr)
 
     def check(self) -> None:
         """TooLong if the time is up."""

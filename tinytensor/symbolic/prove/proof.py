@@ -13,7 +13,7 @@ from tinytensor.utils.display.notebook import sentence, shown
 
 @dataclass(frozen=True)
 class WrongRule:
-    """A rule of an operation (or its definition) that is wrong: the place, the value, and the right value."""
+    """A rule of an operation (or its definition) that is wrong: the entry, the value, and the right value."""
 
     op: str
     input: str  # empty if the value of the definition differs
@@ -36,7 +36,9 @@ class WrongRule:
         """Are the two different numbers at the sample point? (If not, no proof was found.)"""
         return differ(self.got.witness, self.right.witness)
 
-    def __str__(self):
+    @property
+    def sentences(self) -> list[str]:
+        """Both formulas, and the lines that they come from."""
         says, then = f"{self.op} is", "but its definition gives"
         if self.input:
             what = "the definition" if self.through_definition else "the rule"
@@ -44,39 +46,33 @@ class WrongRule:
             then = "but the derivative is" if self.differs else "which is not proved equal to"
         lines = [f"{says} {shorten(self.got)} at {list(self.index)}, {then} {shorten(self.right)}"]
         lines += [f"the rule: {self.rule_at}"] * bool(self.rule_at)
-        return "\n  ".join([*lines, *[f"called here: {self.called_at}"] * bool(self.called_at)])
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """An entry of a gradient at one point: the tape's value, and the derivative."""
-
-    input: str
-    index: tuple[int, ...]
-    tape: float
-    derivative: float
-    point: dict[str, np.ndarray]
-
-    def __str__(self):
-        return (
-            f"the gradient of {self.input} at {list(self.index)} is {self.tape:.6g} on the tape, but the derivative of "
-            f"the forward is {self.derivative:.6g}\n  at {_point(self.point)}"
-        )
+        return lines + [f"called here: {self.called_at}"] * bool(self.called_at)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Proof:
     """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
 
     name: str
-    verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
+    verdict: str  # "proved", "refuted", or "undecided": no proof, and no number that differs
     size: str
+    scope: str  # for which values
     entries: int  # compared at the inputs
     operations: tuple[str, ...]
-    assumptions: tuple[str, ...]  # in sentences
-    on_floats: str = ""  # the difference when the same code runs on floats
-    on_numbers: str = ""  # what speaks against a proof: numbers off its path, or a question (questions.py)
+    assumptions: tuple[str, ...]  # in sentences; of residues also the prime, the degree and the probability
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
+    against: tuple[str, ...] = ()  # why it is not proved, in sentences
+    # of formulas:
+    steps: int = 0  # compared on the way, at the results of operations
+    fused: tuple[str, ...] = ()  # those of the operations that were compared with their definition
+    signs: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # by tensor compared with 0: "+" or "-"
+    conditions: tuple[Condition, ...] = field(default=(), repr=False)
+    wrong: tuple[WrongRule, ...] = ()
+    # of residues:
+    prime: int = 0
+    formula: float = 0.0  # log2 of the size of the formula that is 0: a bound of its degree
+    error: float = 0.0  # log2 of the probability that a wrong gradient passes
+    comparisons: int = 0  # decided by floats
 
     def __bool__(self):
         """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
@@ -89,6 +85,13 @@ class Result:
         """
         return self.verdict == "proved"
 
+    def __repr__(self):
+        first = f"{self.verdict}: {self.name} at {self.size}"
+        if self:
+            first += f": {self.entries:,} entries of gradients, {self.scope}"
+            first += f" where {join_words(self.where)}" if self.where else ""
+        return "\n  ".join([first, *self.against, *(self.assumptions if self or self.prime else ())])
+
     def _repr_html_(self) -> str | None:
         """The verdict and its sentences in a notebook."""
         verdict, *lines = map(str.strip, str(self).splitlines())
@@ -96,62 +99,9 @@ class Result:
         return shown(f"<p><b>{self.verdict}</b>{sentence(verdict.removeprefix(self.verdict))}</p><ul>{items}</ul>")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof(Result):
-    """A proof by formulas."""
-
-    steps: int  # compared on the way, at the results of operations
-    fused: tuple[str, ...]  # those of the operations that were compared with their definition
-    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
-    conditions: tuple[Condition, ...] = field(repr=False)
-    wrong: tuple[WrongRule, ...] = ()
-    counterexample: Counterexample | None = None
-    unexplained: tuple[str, ...] = ()  # values whose gradient is another one than the rules give, which are right
-    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
-    changed: tuple[str, ...] = ()  # values that the function changed without the tape
-    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
-    elsewhere: bool = False  # the counterexample is at another point than the first sample point
-
-    def __repr__(self):
-        lines = [f"{self.verdict}: {self.name} at {self.size}"]
-        if self.off_tape:
-            lines[0] += f": {self.off_tape[0]} depends on the inputs, has a derivative, and is not on the tape"
-            names = ", ".join(f'"{what}"' for what in self.off_tape)
-            lines.append(
-                f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
-            )
-        if self:
-            shapes = "this shape" if self.size.count("(") == 1 else "these shapes"
-            lines[0] += f": {self.entries} entries of gradients, at {shapes}, for all values"
-            lines[0] += f" where {join_words(self.where)}" if self.where else ""
-            lines += self.assumptions
-        lines += [line for wrong in self.wrong for line in str(wrong).splitlines()]
-        if self.unexplained:
-            lines.append(
-                "every rule is right by itself: a hook, or the walk over the tape, changes the gradient of "
-                f"{join_words(self.unexplained)}"
-            )
-        if self.changed:
-            lines.append(f"the function changes {join_words(self.changed)} without the tape (.data, a detached view)")
-        if self.counterexample is not None:
-            lines.append(str(self.counterexample))
-        if self.elsewhere:
-            lines.append("at the first sample point, where comparisons come out otherwise, the gradients are right")
-        if self.on_numbers:
-            lines.append(self.on_numbers)
-            lines += [f"at {_point(self.point)}"] if self.point else []
-        if self.on_floats:
-            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
-        return "\n  ".join(lines)
-
-
 def join_words(words: Sequence[str]) -> str:
     """Words as a list in a sentence: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _point(point: dict[str, np.ndarray]) -> str:
-    return "; ".join(f"{name} = {format_numbers(value)}" for name, value in point.items())
 
 
 def shorten(value: Symbolic) -> str:

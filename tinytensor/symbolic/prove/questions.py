@@ -4,21 +4,17 @@ A proof follows the code on exact scalars. It is right for floats if the code on
 them, since comparisons are conditions of the proof. Their text, hash, bytes, pickle and type, the dtype of a tensor
 that holds them, an error that only they raise, and state that changes from call to call are no conditions. So the
 function's own code is looked at: the names that it has before it runs first, as for `derive` (reading/language.py), and
-each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. A note stays
-if the function catches the exception that follows. The state that counts is that after a first call, on floats, since
-modules fill a cache then.
+each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. The state
+that counts is that after a first call, on floats, since modules fill a cache then.
 """
 
 import dis
 import inspect
 import itertools
 import sys
-import traceback
 import types
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +22,10 @@ import numpy as np
 from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.lifting import NO_BUILTINS
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.index_calculus.interruption import replaced
-from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, is_own, line
+from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
     REFLECTION,
@@ -98,18 +95,7 @@ class Questions:
         names = self.changed | changed_names(self.outside, _state)
         return [f"{name} {how}: another call would differ" for name, how in names.items()]
 
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Inside, the calls of the user's code are looked at; notes of a run that fails are dropped."""
-        notes = dict(self.notes)
-        try:
-            with watching(self.look, sys.settrace, sys.gettrace()):
-                yield
-        except BaseException:
-            self.notes = notes
-            raise
-
-    def look(self, frame: types.FrameType, event: str, arg) -> Callable | None:
+    def look(self, frame: types.FrameType, event: str, arg) -> None:
         """A function is called: is this a question, or the user's own code?"""
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
@@ -117,15 +103,13 @@ class Questions:
             if is_first_call(self.read_with, frame, _is_computed):
                 self.read(frame)
             self.look_for_arrays(frame)
-            frame.f_trace_lines = False
-            return self.catch
+            return
         if operates and self.handed:
             caller = frame.f_back
             for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
                 del self.handed[key]
-        if asks and _gets_exact(frame):
+        if asks and any(_is_exact(x._data if isinstance(x, Tensor) else x) for x in arguments_of(frame)):
             self.ask(code.co_name, frame.f_back)
-        return None
 
     def sort(self, frame: types.FrameType) -> tuple[types.CodeType, bool, bool, bool]:
         """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
@@ -138,19 +122,6 @@ class Questions:
     def is_users(self, frame: types.FrameType) -> bool:
         """Is this the user's own code, and no text that a library has made and compiled?"""
         return is_users(frame.f_code, frame.f_globals) and not is_of_library(frame)
-
-    def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
-        """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
-        if event == "exception" and not issubclass(arg[0], StopIteration | GeneratorExit):
-            *_, (raised_in, _) = traceback.walk_tb(arg[2])
-            if not is_own(raised_in.f_code.co_filename) or (raised_in is frame and self.lacks(frame, arg[0])):
-                self.note(f"catches {arg[0].__name__}, which floats need not raise", line(frame))
-        return self.catch
-
-    def lacks(self, frame: types.FrameType, error: type) -> bool:
-        """Does an error say what exact scalars, which this code gets, have not, as is_integer() or divmod()?"""
-        raised = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RAISE")
-        return id(frame.f_code) in self.of_arrays and issubclass(error, TypeError | AttributeError) and not raised
 
     def note(self, what: str, where: str) -> None:
         self.notes[f"the function {what}{where}; for floats this may be otherwise: leave it out"] = None
@@ -173,7 +144,7 @@ class Questions:
             self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
 
     def read(self, frame: types.FrameType) -> None:
-        """Look at code of the user's before it runs with these objects first: the names that it has, and theirs."""
+        """Look at code of the user's before it runs with these objects first: its names, and what they are."""
         code, names = frame.f_code, {*frame.f_code.co_names}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
         known = DUNDERS if code.co_flags & inspect.CO_OPTIMIZED else DUNDERS | OF_CLASS
@@ -181,9 +152,15 @@ class Questions:
             self.note(f"uses {name}", where)
         if NAN & names:
             self.conditions[FINITE] = None
+        if _catches(instructions_of(code)):
+            self.note("catches errors, which floats need not raise", where)
         for i in instructions_of(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
+        self.read_objects(frame, code, where)
+
+    def read_objects(self, frame: types.FrameType, code: types.CodeType, where: str) -> None:
+        """Look at the objects that the names of a code stand for."""
         pytorch = _pytorch()
         for i, name, value in loads(code, frame.f_globals, frame.f_locals):
             first = (frame.f_locals if i.opname == "LOAD_DEREF" else frame.f_globals).get(i.argval)
@@ -192,13 +169,8 @@ class Questions:
             value = value.py_func if isinstance(value, Kernel) else value
             if (isinstance(value, Op) or is_listed(value)) and getattr(value, "__name__", "") in NAN:
                 self.conditions[FINITE] = None
-            known = (
-                value is type
-                or asks_by_name(i, value)
-                or ((value is getattr or value is hasattr) and _names_attribute(i, code))
-            )
-            meanings = vars(value).values() if type(value) is types.SimpleNamespace else [value]
-            if known or (not frame.f_builtins and all(map(_is_meaning, meanings))):  # in a lifted kernel
+            is_looked_at = frame.f_builtins is NO_BUILTINS and i.opname == "LOAD_GLOBAL"  # by `lift`
+            if value is type or asks_by_name(i, value) or is_looked_at:
                 continue
             state = _state(value)
             if unknown_in(state):
@@ -211,8 +183,8 @@ class Questions:
         code = frame.f_code
         if id(code) in self.of_arrays:
             return
-        handed = not frame.f_builtins or (frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays)
-        if handed or any(isinstance(x, Exact) or _is_exact_array(x) for x in arguments_of(frame)):
+        by_array_code = frame.f_back is not None and id(frame.f_back.f_code) in self.of_arrays
+        if by_array_code or frame.f_builtins is NO_BUILTINS or any(map(_is_exact, arguments_of(frame))):
             self.of_arrays.add(id(code))
             self.read_array_code(frame, code)
 
@@ -225,7 +197,7 @@ class Questions:
                 self.note("asks by `is` which number one is", where)
             named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
             named = named or any(loaded.get(i.offset) is function for function in HIDDEN)
-            named &= bool(frame.f_builtins)  # of a lifted kernel, which has none, the names have meanings of their own
+            named &= frame.f_builtins is not NO_BUILTINS  # the names in a lifted kernel have meanings of their own
             if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
                 self.note(f"asks for {i.argval} of exact numbers", where)
             if isinstance(i.argval, types.CodeType):
@@ -242,35 +214,20 @@ def _state(value):
     return snapshot(value, _pytorch())
 
 
-def _is_meaning(value) -> bool:
-    """Is it what a name of a lifted kernel may stand for, as a function of exact scalars?"""
-    value = value.func if type(value) is partial else value
-    if not isinstance(value, types.FunctionType) or is_users(value.__code__, value.__globals__):
-        return not unknown_in(_state(value))
-    return str(value.__globals__.get("__name__")).startswith("tinytensor.symbolic.exact.")
-
-
 def _is_computed(x) -> bool:
     return isinstance(x, COMPUTED)
 
 
-def _is_exact_array(x) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == object
+def _is_exact(x) -> bool:
+    """Is it an exact scalar, or an array of them?"""
+    return isinstance(x, Exact) or (isinstance(x, np.ndarray) and x.dtype == OBJECT)
 
 
-def _gets_exact(frame: types.FrameType) -> bool:
-    """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
-    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in arguments_of(frame))
-
-
-def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
-    """Is getattr(x, "name") called here, with a public name that stands in the code?"""
-    for i in _after(code, load.offset):
-        if i.opname == "LOAD_CONST":
-            return isinstance(i.argval, str) and not i.argval.startswith("_") and i.argval not in ASKED
-        if not i.opname.startswith(("LOAD_", "PUSH_NULL", "CACHE")):
-            return False
-    return False
+def _catches(instructions: list[dis.Instruction]) -> bool:
+    """Is there an `except`? (The end of a `with` and a `finally` raise the error once more.)"""
+    exits = {i.offset for i in instructions if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    starts = (i.offset for i in instructions if i.opname == "PUSH_EXC_INFO")
+    return any(exits.isdisjoint(range(start, start + 8)) for start in starts)
 
 
 def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
@@ -280,13 +237,11 @@ def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
 
 def _is_compared(frame: types.FrameType) -> bool:
     """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
-    following, after, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
-    if following.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL", "COMPARE_OP")):
-        return True
-    value = following.argval if isinstance(following.argval, int | float) else None
-    if following.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
-        value = (frame.f_globals | frame.f_locals).get(following.argval)
-    return type(value) in (int, float) and after.opname == "COMPARE_OP"
+    following, after, *_ = [*(i.opname for i in _after(frame.f_code, frame.f_lasti)), "", ""]
+    loads_other = following.startswith(("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF"))
+    return following.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL", "COMPARE_OP")) or (
+        loads_other and after == "COMPARE_OP"
+    )
 
 
 def _next_call(instructions: list[dis.Instruction]) -> range | None:
@@ -316,4 +271,4 @@ def note_change(name: str) -> None:
 def watched() -> AbstractContextManager[None]:
     """Inside, the user's code runs on exact numbers: its questions are noted."""
     questions = _questions.get()
-    return nullcontext() if questions is None else questions.watch()
+    return nullcontext() if questions is None else watching(questions.look, sys.settrace, sys.gettrace())

@@ -9,7 +9,7 @@ is checked, over all entries of all inputs at once. To test each rule with any g
 this loss sends (behind a sum all are 1), a random r_z is added to the gradient of each value z on the way, and
 \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
 and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is still 0 with
-a probability of at most `Sampled.error`, the sum of the probabilities of three events:
+a probability of at most `Proof.error`, the sum of the probabilities of three events:
 
 - the random point is a zero of the formula: S / p, where S is the formula's size, which bounds its degree
   (`finite_field.py`; it is added up as the code runs);
@@ -23,11 +23,12 @@ If this is more than 2^-100, as it is for a model of ten layers, all is done onc
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from tinytensor.autograd.backward import backward as run_backward
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
@@ -39,131 +40,79 @@ from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger
 from tinytensor.symbolic.prove.passes import Subject, parameter
-from tinytensor.symbolic.prove.probing import distinct
+from tinytensor.symbolic.prove.probing import Run, distinct
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Result, join_words
+from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.questions import watched
 
-NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
+CONSTANT = "a value that is held constant has a derivative"
+TOO_LARGE = "the formula is too large for one random point"
+INEXACT = "the gradients are right as floats, but rely on rounding, or on identities of functions"
+AT_SMALL_SIZE = "a proof at a small size, with its own shapes, shows the formula that is wrong, if one is"
 SHORT = 20  # binary digits: a constant of more may be rounded
 BOUND = -100  # log2 of the largest probability with which a wrong gradient may pass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampled(Result):
-    """A proof at one random point modulo a random prime; a wrong gradient passes with the probability `error`."""
+@dataclass
+class Step:
+    """An operation on the tape, or a result of the function, whose `node` is None."""
 
-    prime: int
-    formula: float  # log2 of the size of the formula that is 0: a bound of its degree
-    error: float  # log2 of the probability that a wrong gradient passes
-    comparisons: int  # decided by floats
-    gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
-    results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
-
-    @property
-    def held_constant(self) -> bool:
-        """Is a value that depends on the inputs not on the tape?"""
-        return any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions)
-
-    @property
-    def is_too_large(self) -> bool:
-        """Would a larger prime decide more?"""
-        return self.verdict == "undecided" and BOUND < self.error < math.inf
-
-    @property
-    def figures(self) -> list[str]:
-        """The prime, the degree, the probability and the assumptions, in sentences."""
-        return [
-            f"modulo p = {self.prime}, drawn at random",
-            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
-            "constants if it were written out, counted beside each residue as the tape and the kernels ran",
-            f"probability that a wrong gradient passes: below 2^{math.ceil(min(self.error, 0))}",
-            *self.assumptions,
-        ]
-
-    def __repr__(self):
-        lines = [f"{self.verdict}: {self.name} at {self.size}"]
-        if self:
-            lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
-            lines[0] += f", where {join_words(self.where)}" if self.where else ""
-        elif self.held_constant:
-            lines[0] += ": a value that is held constant has a derivative"
-        elif self.verdict == "undecided" and not self.on_numbers:
-            why = "the gradients are right as floats, but rely on rounding, or on identities of functions"
-            lines[0] += ": the formula is too large for one random point" if self.error > BOUND else f": {why}"
-        lines += self.figures
-        if not self and not self.held_constant:
-            lines.append("a proof at a small size, with its own shapes, shows the formula that is wrong, if one is")
-        if self.on_floats:
-            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
-        if self.on_numbers:
-            lines.append(self.on_numbers)
-        return "\n  ".join(lines)
+    node: Node | None
+    added: np.ndarray  # to its gradient: random values with witnesses 0; of a result the gradient itself
+    slope: int  # D_v of <added, the values>
+    size: float  # of its formula
+    times: int = 0  # so often backward comes to it
 
 
 class Sample:
     """One forward and one backward pass over residues."""
 
     def __init__(self, subject: Subject, scalars: Field, progress: Progress):
-        self.subject, self.leaves, self.field, self.progress = subject, subject.leaves, scalars, progress
-        self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
-        self.nodes: list[Node] = []
-        self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
-        self.reached: list[int] = []  # how often backward came to each node
+        self.leaves, self.field, self.progress = subject.leaves, scalars, progress
+        self.steps: list[Step] = []
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
         self.in_backward = False  # the function may call backward(), too
         directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in self.leaves.items()}
         with enable_grad(), observe(on_node=self.note):
             results = subject.results()
         progress.total = 2 * progress.so_far
+        self.operations = tuple(dict.fromkeys(step.node.op.name for step in self.steps))
         self.values = [witnesses(y._data) for y in results]
-        self.seeds = [variables(distinct(y), scalars).detach() for y in results]
-        if len(results) == results[0].numel() == 1:
-            self.seeds = [None]
-        along, size = self.slope(results)
-        self.hold_still()
+        seeds = [residues(scalars, "", distinct(y)).detach() for y in results]
+        ends = [self.step(None, y._data, g._data) for y, g in zip(results, seeds, strict=True)]
+        for step in self.steps:
+            _hold_still(step.node.saved)
         self.in_backward = True
         with watched():
-            for y, g in zip(results, self.seeds, strict=True):
-                y.backward(g, retain_graph=len(results) > 1)
+            run_backward(results, seeds)
         self.in_backward = False
-        for times, (slope, size_of_slope) in zip(self.reached, self.moved, strict=True):
-            along += times * slope
-            size += times * size_of_slope
-        self.gradients, self.size = {}, 1 + size
+        along = sum(step.slope for step in ends) + sum(step.times * step.slope for step in self.steps)
+        self.size = 1 + sum(step.size for step in ends) + sum(step.times * step.size for step in self.steps)
+        self.gradients = {}
         for name, leaf in self.leaves.items():
-            gradients = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
-            self.gradients[name] = np.array([g.witness for g in gradients], float)
+            zeros = np.zeros(leaf.shape, int)
+            gradients = [Residue.of(g) for g in (zeros if leaf.grad is None else leaf.grad._data).flat]
+            self.gradients[name] = np.array([g.witness for g in gradients], float).reshape(leaf.shape)
             self.size += sum(g.size + 1 for g in gradients)
-            along -= sum(g.value * v for g, v in zip(gradients, directions[name], strict=False))
+            along -= sum(g.value * v for g, v in zip(gradients, directions[name], strict=True))
         self.holds = along % scalars.prime == 0
 
-    def slope(self, results: list[Tensor]) -> tuple[int, float]:
-        """(D_v of the results with their seeds, the size of its formula)."""
-        total, size = 0, 0.0
-        for y, g in zip(results, self.seeds, strict=True):
-            values = [Residue.of(a) for a in y._data.flat]
-            for a, b in zip(values, [Residue(1)] if g is None else g._data.flat, strict=True):
-                total += a.tangent * b.value
-                size += a.slope_size + b.size
-        return total % self.field.prime, size
+    def step(self, node: Node | None, values: np.ndarray, added: np.ndarray) -> Step:
+        pairs = [(Residue.of(x), r) for x, r in zip(values.flat, added.flat, strict=True)]
+        slope = sum(x.tangent * r.value for x, r in pairs) % self.field.prime
+        return Step(node, added, slope, sum(x.slope_size + r.size for x, r in pairs))
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
         self.progress.done(out.size)
         if self.in_backward:  # what backward itself computes is no result of the function
             return
-        number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         added = np.empty(out.shape, object)
         # (The score of a masked entry has no derivative; its exp is 0 whatever is added to it.)
-        added.flat = [Residue(0) if x is MINUS_INFINITY else self.field.draw(0.0) for x in values]
+        added.flat = [Residue(0) if Residue.of(x) is MINUS_INFINITY else self.field.draw(0.0) for x in out.flat]
         _hold_still(added)
-        self.added.append(added)
-        self.reached.append(0)
-        node._hooks = [partial(self.arrive, number)]
-        self.nodes.append(node)
-        slope = sum(x.tangent * r.value for x, r in zip(values, self.added[number].flat, strict=True))
-        self.moved.append((slope % self.field.prime, sum(x.slope_size + 1 for x in values)))
+        self.steps.append(self.step(node, out, added))
+        node._hooks = [partial(self.arrive, self.steps[-1])]
         for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
             no_stranger(node.op, edge, self.leaves)
             unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
@@ -171,60 +120,61 @@ class Sample:
             if any(isinstance(x, Residue) and x.tangent for x in values):
                 self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
 
-    def arrive(self, number: int, g: Tensor) -> Tensor:
+    def arrive(self, step: Step, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
         self.progress.done(g.numel())
         if not self.in_backward:  # of a gradient that the function itself computes
             return g
-        self.reached[number] += 1
-        return Tensor.of(np.asarray(g._data + self.added[number], object))
-
-    def hold_still(self) -> None:
-        """Take the tangents off: backward computes values alone, in half the time."""
-        for node in self.nodes:
-            for kept in (node.saved or {}).values():  # none, if the function itself has walked over it
-                for value in kept if isinstance(kept, tuple) else (kept,):
-                    array = value._data if isinstance(value, Tensor) else value
-                    if isinstance(array, np.ndarray) and array.dtype is OBJECT:
-                        _hold_still(array)
+        step.times += 1
+        return Tensor.of(np.asarray(g._data + step.added, object))
 
 
-def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> Sampled:
-    """Run the sample, and return the verdict."""
+def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> tuple[Proof, Run]:
+    """Run the sample; return the proof, and the run as floats."""
     with each_step(progress.check), subject.kept():
         sample, leaves = Sample(subject, scalars, progress), subject.leaves
+    error, formula = scalars.error(sample.size), math.log2(sample.size)
+    compared = "comparisons come out as those of the floats"
     assumptions = [
-        f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
+        f"modulo p = {scalars.prime}, drawn at random",
+        f"the degree of <gradient, v> - D_v y is at most 2^{formula:.1f}: it would have so many variables and "
+        "constants if it were written out, counted beside each residue as the tape and the kernels ran",
+        f"probability that a wrong gradient passes: below 2^{math.ceil(min(error, 0))}",
+        f"{scalars.comparisons:,} {compared} beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
         f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
+        *(f"not on the tape, but dependent on the inputs: {what}" for what in sample.constant),
     ]
-    assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
     # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
     exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
-    error = scalars.error(sample.size)
     verdict = "refuted" if exact and not sample.holds else "undecided"
     verdict = "proved" if sample.holds and error <= BOUND else verdict
-    return Sampled(
+    against = [AT_SMALL_SIZE] if verdict != "proved" and not sample.constant else []
+    if verdict == "undecided":
+        against.insert(0, CONSTANT if sample.constant else TOO_LARGE if error > BOUND else INEXACT)
+    proof = Proof(
         name=name,
         verdict=verdict,
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        scope="at a random point modulo a random prime",
         entries=sum(leaf.numel() for leaf in leaves.values()),
-        operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
-        prime=int(scalars.prime),
-        formula=math.log2(sample.size),
-        error=error,
-        comparisons=scalars.comparisons,
+        operations=sample.operations,
         assumptions=tuple(assumptions),
         where=(
             *(words for key, words in VALUES.items() if key in scalars.needed),
-            *(["comparisons come out as those of the floats"] if scalars.comparisons else []),
+            *([compared] if scalars.comparisons else []),
         ),
-        gradients=sample.gradients,
-        results=tuple(sample.values),
+        against=tuple(against),
+        prime=int(scalars.prime),
+        formula=formula,
+        error=error,
+        comparisons=scalars.comparisons,
     )
+    seeds = [distinct(y) for y in sample.values]
+    return proof, Run(sample.values, seeds, sample.gradients)
 
 
-def variables(values: np.ndarray, scalars: Field) -> Tensor:
+def residues(scalars: Field, name: str, values: np.ndarray) -> Tensor:
     """A tensor of variables with these floats as witnesses."""
     array = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
@@ -232,8 +182,12 @@ def variables(values: np.ndarray, scalars: Field) -> Tensor:
     return Tensor.of(array, requires_grad=True)
 
 
-def _hold_still(array: np.ndarray) -> None:
-    """Take the tangents off."""
-    for x in array.flat:
+def _hold_still(kept) -> None:
+    """Take the tangents off what is kept for backward, which then computes values alone, in half the time."""
+    if isinstance(kept, dict | tuple):
+        for part in kept.values() if isinstance(kept, dict) else kept:
+            _hold_still(part)
+    array = kept._data if isinstance(kept, Tensor) else kept
+    for x in array.flat if isinstance(array, np.ndarray) and array.dtype is OBJECT else ():
         if isinstance(x, Residue):
             x.tangent, x.slope_size = 0, 1.0
