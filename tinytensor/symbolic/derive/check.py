@@ -21,6 +21,7 @@ from tinytensor.symbolic.derive.by_hand import (
     HandGradient,
     WrongShape,
     compare_at_samples,
+    formula_by_hand,
     function_by_hand,
     read_by_hand,
 )
