@@ -7,12 +7,13 @@ import pytest
 from sympy import Rational, exp, sqrt
 
 from derivations import equations
+from derivations.adjoints import Program
 from derivations.claims import Refuted, claims_of
 from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
 from derivations.proofs import program
 from derivations.proofs.eq17 import Derivation, derivation, derive
 from models.decoder import Decoder
-from tinytensor.symbolic.index_calculus.adjoints import Program, d
+from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import relu
 
