@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Symbol, preorder_traversal
+from sympy.matrices.exceptions import NonInvertibleMatrixError
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -186,7 +187,7 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
                 return f"the normal form is 0, but in exact numbers the difference is {number}: please report this"
-    except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
+    except (ZeroDivisionError, NonInvertibleMatrixError, IndexError):  # or a table that is longer than these sizes
         return ""
     return ""
 

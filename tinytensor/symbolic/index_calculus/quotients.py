@@ -141,11 +141,12 @@ class Fractions:
                 return self.log(*arguments)
             case "sqrt":
                 return self.root(*arguments, 2)
-            case "sin":
-                return self._angle(*arguments)[0]
-            case "cos":
-                return self._angle(*arguments)[1]
         arguments = [over / under for over, under in map(self.fraction, arguments)]
+        if isinstance(expr, sympy.sin | sympy.cos):
+            turns = [term.as_coeff_Mul()[0] for term in Add.make_args(expr.args[0])]
+            if (apart := sympy.expand_trig(expr)) != expr and max(map(abs, turns)) <= TURNS:
+                return self.flat(apart)
+            self.roots[self.atom("sin", *arguments)] = 1 - self.atom("cos", *arguments) ** 2, 2
         if row is not None and row.elementary:
             return self.atom(row.name, *arguments)
         return self.leaf(expr.func(*map(self.back, arguments)))
@@ -159,8 +160,7 @@ class Fractions:
         form = normal(total(self._in_parts(self.flat(inside), bound), *bound))
         for sum_ in form.atoms(Sum):
             if sum_ not in self.flattened:
-                known = _sum_of_powers(sum_)
-                self.flattened[sum_] = self.leaf(sum_) if known is None else self.flat(known)
+                self.flattened[sum_] = self.leaf(sum_)
         return self.flat(form)
 
     def _in_parts(self, flat: Expr, bound: list[Index]) -> Expr:
@@ -342,21 +342,6 @@ class Fractions:
             return steps * (1 - self.leaf(theta(self.back(expand(-argument)))))
         return steps * self.leaf(theta(self.back(argument)))
 
-    def _angle(self, u: Expr) -> tuple[Expr, Expr]:
-        """sin u and cos u."""
-        over, under = self.fraction(u)
-        sin, cos = S.Zero, S.One
-        for summand in Add.make_args(over):
-            factor, term = summand.as_coeff_Mul()
-            if not (factor.is_Integer and abs(factor) <= TURNS):
-                factor, term = sympy.sign(factor), abs(factor) * term
-            sine, cosine = (self.atom(name, term / under) for name in ("sin", "cos"))
-            self.roots[sine] = 1 - cosine**2, 2
-            sine = sine if factor > 0 else -sine
-            for _ in range(abs(int(factor))):
-                sin, cos = expand(sin * cosine + cos * sine), expand(cos * cosine - sin * sine)
-        return sin, cos
-
     # ---- fractions
 
     def fraction(self, flat: Expr) -> tuple[Expr, Expr]:
@@ -375,15 +360,6 @@ def in_steps(formula: Expr) -> Expr:
         if HEADS[function].form is not None:
             formula = formula.replace(function, HEADS[function].form)
     return formula
-
-
-def _sum_of_powers(sum_: Sum) -> Expr | None:
-    """Σ_i i^k over 1..N by Bernoulli's polynomial; None for another sum."""
-    index, _, size = sum_.limits[0]
-    base, power = sum_.function.as_base_exp()
-    if len(sum_.limits) > 1 or base != index or not (power.is_Integer and power > 0 and not_negative(size)):
-        return None
-    return expand(sympy.bernoulli(power + 1, size + 1) - sympy.bernoulli(power + 1, 1)) / (power + 1)
 
 
 def off_ties(x: Expr, known: Signs) -> Expr:
