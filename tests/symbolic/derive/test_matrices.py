@@ -174,8 +174,6 @@ LAWS = {
     "Lᵀ L stays": total(entry(LOWER, J, I) * entry(LOWER, J, K), J),
     "L⁻ᵀ L⁻¹": total(entry(OF_LOWER, J, I) * entry(OF_LOWER, J, K), J),
     "L⁻¹ L⁻ᵀ stays": total(entry(OF_LOWER, I, J) * entry(OF_LOWER, K, J), J),
-    "L⁻¹ S": total(entry(OF_LOWER, I, J) * S_[J, K], J),
-    "Lᵀ S⁻¹": total(entry(LOWER, J, I) * entry(OF_SYMMETRIC, J, K), J),
     "S⁻¹ Lᵀ stays": total(entry(OF_SYMMETRIC, I, J) * entry(LOWER, K, J), J),
     "L L": total(entry(LOWER, I, J) * entry(LOWER, J, K), J),
     "above": entry(LOWER, I, K) * upto(I, K),

@@ -190,23 +190,11 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
         alike = x_turned == y_turned or (symmetry and is_symmetric(inverse))
         if alike and isinstance(inverse, Inverse) and inverse.args[0] == matrix:
             return delta(r, c)
-    if not symmetry:
-        return None
-    if x == y and is_lower(x) and x_turned != y_turned:
+    if symmetry and x == y and is_lower(x) and x_turned != y_turned:
         if isinstance(x, Cholesky) and y_turned:  # L Lᵀ
             return entry(x.args[0], r, c)
         if isinstance(x, Inverse) and x_turned:  # L⁻ᵀ L⁻¹
             return entry(inverse_of(x.args[0].args[0], symmetric=True), r, c)
-        return None
-    return _of_factor(x, x_turned, y, r, c) or _of_factor(y, not y_turned, x, c, r)
-
-
-def _of_factor(x: Matrix, turned: bool, y: Matrix, row, column) -> Expr | None:
-    """The entry of a Cholesky factor or its inverse times S or S⁻¹: Lᵀ S⁻¹ = L⁻¹, L⁻¹ S = Lᵀ."""
-    if isinstance(x, Cholesky) and turned and y == inverse_of(x.args[0], symmetric=True):
-        return entry(inverse_of(x), row, column)
-    if isinstance(x, Inverse) and is_lower(x) and not turned and y == x.args[0].args[0]:
-        return entry(x.args[0], column, row)
     return None
 
 
