@@ -275,8 +275,6 @@ def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
 def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
     """The product after one use of one delta, or None if no delta can be used."""
     factors = Mul.make_args(product)
-    if (changed := _entry_for_number(factors)) is not None:
-        return changed, bound
     for n, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
             continue
@@ -312,21 +310,6 @@ def _is_index(expr: Expr) -> bool:
     """Is it an index or an entry of a table of indices, perhaps with a number added?"""
     moving = [term for term in Add.make_args(expr) if free(term)]
     return len(moving) == 1 and isinstance(moving[0], Index | Indexed)
-
-
-def _entry_for_number(factors: tuple[Expr, ...]) -> Expr | None:
-    """The product with an entry for a number that it equals, in another delta: δ(t_n, 1) δ(i, 1) = δ(t_n, 1) δ(i, t_n).
-
-    The entry lies in the range of its index at all sizes, which a number such as 3 does not.
-    """
-    deltas = [f for f in factors if isinstance(f, KroneckerDelta)]
-    for of_entry, of_index in itertools.permutations(deltas, 2):
-        for entry, number in (of_entry.args, of_entry.args[::-1]):
-            if isinstance(entry, Indexed) and not free(number) and number in of_index.args:
-                (index,) = set(of_index.args) - {number}
-                if isinstance(index, Index):
-                    return Mul(*[f for f in factors if f is not of_index], KroneckerDelta(index, entry))
-    return None
 
 
 def index_order(i: Index):

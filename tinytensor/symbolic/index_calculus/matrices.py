@@ -122,7 +122,7 @@ class Matrices:
         if isinstance(expr, Pow):
             return self.power(expr, rows, columns)
         if isinstance(expr, KroneckerDelta):
-            return self.delta(expr)
+            return self.delta(expr, rows, columns)
         return self.function(expr, rows, columns)
 
     def number(self, expr: Expr) -> Matrix:
@@ -171,8 +171,10 @@ class Matrices:
         texts = f"{{}}^{circle}{raised}", f"{{{{}}}}^{{{circle_tex}{tex(power)}}}", f"{{}}**({power})"
         return Operation(*texts, ATOM, (ATOM,))(inside)
 
-    def delta(self, expr: KroneckerDelta) -> Matrix:
+    def delta(self, expr: KroneckerDelta, rows, columns) -> Matrix:
         """The identity, or the matrix whose row n is 1 at t_n."""
+        if set(expr.args) == {rows, columns} and rows.size == columns.size:
+            return Matrix("I", "I", f"np.eye({self.writer.piece(rows.size).text})", rows, columns)
         for table, column in (expr.args, expr.args[::-1]):
             if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
                 continue
@@ -199,7 +201,16 @@ class Matrices:
     # ------------------------------------------------------------------------------------------------ products
 
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
-        """A product of entries, summed over some indices, one after the other."""
+        """A product of entries, summed over some indices, one after the other; δ(i, j) v_i is diag(v)."""
+        diagonal = KroneckerDelta(rows, columns) if rows and columns and rows.size == columns.size else None
+        if inside.is_Mul and diagonal in inside.args:
+            entries = (inside / diagonal).xreplace({columns: rows})
+            if not free(entries):
+                return self.scale_by(self.delta(diagonal, rows, columns), entries)
+            vector = self.broadcast_to(self.product(entries, over, rows, None), rows, None)
+            return DIAGONAL(vector, axes=(rows, columns))
+        if diagonal and inside.is_Mul and not over and any(f.is_Add and f.has(diagonal) for f in inside.args):
+            return self.of(inside.expand(deep=False), rows, columns)
         number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(inside, self.names)
         divisors = [f for f in below if free(f)]
         result = None if divisors else self.trace(above, over)
@@ -237,7 +248,7 @@ class Matrices:
         number, above, below = factors_of(scale)
         over, under = (Mul(*numbers, *parts) for numbers, parts in zip(fraction(number), (above, below), strict=True))
         if over != 1:
-            m = self.multiple(self.number(over), m)
+            m = self.multiple(self.of(over), m)
         if under != 1:
             n = self.number(under)
             text_ = f"{{}}/{n.text}" if n.level == ATOM else f"{{}}/({n.text})"

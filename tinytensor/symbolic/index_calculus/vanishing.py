@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, floor
+from sympy import Dummy, Expr, Indexed, Integer, S, Sum, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
     fits,
@@ -173,15 +173,7 @@ def _in_one_form(expr: Expr) -> Expr:
     """A normal form with sums of comparisons of whole numbers as counts."""
     if expr.has(floored):
         expr = normal(expr.replace(floored, _floor))
-    for _ in range(4 if expr.has(upto, KroneckerDelta) else 0):
-        before = expr
-        try:
-            expr = normal(counted(expr))
-        except TypeError:  # indices of two ranges are compared: the form stays as it is
-            break
-        if expr == before:
-            break
-    return expr
+    return normal(counted(expr)) if expr.has(upto) else expr
 
 
 def _floor(x: Expr) -> Expr:
