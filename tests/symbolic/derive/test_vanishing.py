@@ -294,7 +294,6 @@ MISTAKES = {  # in which file, for which text, what stands there
     "ties of whole numbers": ("quotients", "negative and varies(self.back(argument))", "negative"),
     "cells of whole numbers": ("vanishing", "has(theta) and varies(s.args[0])]", "has(theta)]"),
     "ties of steps": ("quotients", '            self.assumed.add("tie")\n', ""),
-    "a size that may be 0": ("quotients", "self.sign(f, above=True)", "self.sign(f)"),
     "sin² - cos² = 1": ("quotients", '*arguments) ** 2, 2', '*arguments) ** 3, 2'),
     "a remainder left out": ("quotients", "(self.back(remainder.as_expr()", "(self.back(0 * remainder.as_expr()"),
     "steps as numbers": ("quotients", "self.roots[variable] = variable, 2", "pass"),

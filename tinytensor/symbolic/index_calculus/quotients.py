@@ -20,7 +20,7 @@ from sympy import QQ, Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symb
 from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyElement, PolyRing, ring
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
     HEADS,
     TABLE,
@@ -218,12 +218,11 @@ class Fractions:
                 known = sympy.sign(number) * Mul(*[sign**power for _, power, sign in signs if sign])
                 self.above[pattern((known * self.back(unknown[0][0])).expand())] = key
 
-    def sign(self, polynomial: Expr, above: bool = False) -> Expr:
-        """1 or -1 if it is known to be above or below 0; unless `above`, a size that may be 0 counts as above."""
+    def sign(self, polynomial: Expr) -> Expr:
+        """1 or -1 if it is known to be above or below 0."""
         formula = self.back(polynomial)
         for sign, signed in ((S.One, formula), (S.NegativeOne, (-formula).expand())):
-            of_sizes = not above and all(isinstance(s, Size) for s in signed.free_symbols) and not_negative(signed)
-            if self.known.positive(signed) or of_sizes:
+            if self.known.positive(signed):
                 return sign
             if (key := self.above.get(pattern(signed))) is not None:
                 self.assumed.add(key)
@@ -325,7 +324,7 @@ class Fractions:
         for f, power in factors:
             if self.roots.get(f) == (f, 2):
                 steps *= f
-            elif sign := self.sign(f, above=True):
+            elif sign := self.sign(f):
                 argument *= sign**power
             elif power % 2:
                 argument *= f
