@@ -1,6 +1,7 @@
 """Programs that are written by hand, followed by their adjoints, and the proof of closed forms.
 
     Program         definitions in order; parts of them, copies, and their values by plain loops
+    line            a definition as a line of NumPy
     with_adjoints   the same program run backward: the derivatives of the last name by every name before it
     prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
 
@@ -11,7 +12,7 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 import random
 from collections.abc import Callable, Iterable
 
-from sympy import Expr, S
+from sympy import Expr, Indexed, S
 
 from derivations.claims import Refuted
 from tinytensor.symbolic.index_calculus import adjoints
@@ -28,6 +29,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     value,
 )
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, label
 from tinytensor.symbolic.index_calculus.vanishing import Facts, vanishes
 
 
@@ -75,6 +77,12 @@ class Program(adjoints.Program):
 
 def _either_sign(rng: random.Random) -> float:
     return rng.choice((-1, 1)) * rng.uniform(0.5, 1.5)
+
+
+def line(definition: Definition) -> str:
+    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
+    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
+    return f"{label(definition.name)} = {NumPyPrinter().whole(definition.right, axes)}"
 
 
 def with_adjoints(program: Program, output: Name) -> Program:

@@ -158,20 +158,14 @@ def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = N
 def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
 
-    This is a check of the normal form. Only differences without roots and exponentials, in the definitions of their
-    names neither, are computed, at sizes 2 and 3.
+    This is a check of the normal form. Only differences without roots and exponentials are computed, at sizes 2 and 3.
     """
-    parts, names = [difference], names_in(difference)
-    for line in reversed(lines):
-        if line.name in names:
-            parts.append(line.right)
-            names |= names_in(line.right)
-    if not all(map(_is_rational, parts)):
-        return ""
     difference = expanded(difference, lines)
     inside = [x for x in lines if x.name in names_in(difference)]  # of an inverse
-    names = names_in(difference).union(*(names_in(expanded(x.right, lines)) for x in inside))
-    names = sorted(names - {x.name for x in inside}, key=str)
+    formulas = [difference, *(expanded(x.right, lines) for x in inside)]
+    if not all(map(_is_rational, formulas)):
+        return ""
+    names = sorted(set().union(*map(names_in, formulas)) - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     sizes |= {s for i in free(difference) for s in S(i.size).atoms(Size)}
     point: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}

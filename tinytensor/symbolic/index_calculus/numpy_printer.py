@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
 
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
+from tinytensor.symbolic.index_calculus.adjoints import Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fits, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
 from tinytensor.symbolic.index_calculus.order import decimal, factors_of, fraction, is_negative, signed, terms_of
@@ -54,13 +54,6 @@ class Piece:
     def at(self, level: int) -> str:
         """The text, in brackets if it binds less tightly than this."""
         return self.text if self.level >= level else f"({self.text})"
-
-
-def line(definition: Definition, writer: "NumPyPrinter | None" = None) -> str:
-    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
-    writer = writer or NumPyPrinter()
-    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
-    return f"{writer.name(definition.name)} = {writer.whole(definition.right, axes)}"
 
 
 def wrap_terms(code: str, width: int) -> list[str]:
