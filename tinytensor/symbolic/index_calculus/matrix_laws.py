@@ -197,15 +197,10 @@ def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) 
 
 
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
-    """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, L_ij [i ≤ j] = L_ij δ(i,j), and L⁻¹_ii = 1/L_ii."""
+    """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, and L_ij [i ≤ j] = L_ij δ(i,j)."""
     for f in Mul.make_args(product):
-        base = f.base if isinstance(f, Pow) else f
-        if not isinstance(base, MatrixEntry) or not is_lower(base.matrix):
-            continue
-        matrix, i, j = base.args
-        if i == j and isinstance(matrix, Inverse):
-            return product.xreplace({base: 1 / entry(matrix.args[0], i, i)}), bound
-        if f is base:
+        if isinstance(f, MatrixEntry) and is_lower(f.matrix):
+            _, i, j = f.args
             if product.has(upto(j, i)) and i != j:
                 return product.xreplace({upto(j, i): S.One}), bound
             if product.has(upto(i, j)) and i != j:
@@ -214,15 +209,13 @@ def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
 
 
 def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[Expr] | None:
-    """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p], and half of 1 + δ(p,q) where all else is symmetric."""
+    """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p]."""
     for f in [f for f in Mul.make_args(product) if isinstance(f, upto) and all(isinstance(a, Index) for a in f.args)]:
         p, q = f.args
         beside = product / f
         if p.size != q.size:
             continue
         form, turned = (_close(beside * upto(*pair), bound, symmetry) for pair in ((p, q), (q, p)))
-        if form == turned and p in bound and q in bound:
-            return [beside / 2, beside * delta(p, q) / 2]
         if str(turned) < str(form):
             return [beside, beside * delta(p, q), -beside * upto(q, p)]
     return None

@@ -304,12 +304,8 @@ class NumPyPrinter:
         left, right = (list(map(self.piece, part)) for part in fraction(number))
         rows = tuple(axes) + tuple(over)
         operands = [self.piece(f, rows) for f in above]
-        for factor in below:  # a divisor that stays goes outside
-            part = self.piece(factor, rows)
-            if set(part.axes) & set(over):
-                operands.append(Piece(f"1 / {part.at(POWER)}", part.axes, PRODUCT))
-            else:
-                right.append(part)
+        divisors = [self.piece(f, rows) for f in below]
+        operands += [Piece(f"1 / {p.at(POWER)}", p.axes, PRODUCT) for p in divisors]
         outside = [p for p in operands if not set(p.axes) & set(over)]
         operands = [p for p in operands if set(p.axes) & set(over)]
         for i in [i for i in over if not any(i in p.axes for p in operands)]:
