@@ -122,7 +122,7 @@ class Matrices:
         if isinstance(expr, Pow):
             return self.power(expr, rows, columns)
         if isinstance(expr, KroneckerDelta):
-            return self.delta(expr, rows, columns)
+            return self.delta(expr)
         return self.function(expr, rows, columns)
 
     def number(self, expr: Expr) -> Matrix:
@@ -171,10 +171,11 @@ class Matrices:
         texts = f"{{}}^{circle}{raised}", f"{{{{}}}}^{{{circle_tex}{tex(power)}}}", f"{{}}**({power})"
         return Operation(*texts, ATOM, (ATOM,))(inside)
 
-    def delta(self, expr: KroneckerDelta, rows, columns) -> Matrix:
+    def delta(self, expr: KroneckerDelta) -> Matrix:
         """The identity, or the matrix whose row n is 1 at t_n."""
-        if set(expr.args) == {rows, columns} and rows.size == columns.size:
-            return Matrix("I", "I", f"np.eye({self.writer.piece(rows.size).text})", rows, columns)
+        i, j = expr.args
+        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
+            return Matrix("I", "I", f"np.eye({self.writer.piece(i.size).text})", i, j, symmetric=True)
         for table, column in (expr.args, expr.args[::-1]):
             if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
                 continue
@@ -206,7 +207,7 @@ class Matrices:
         if inside.is_Mul and diagonal in inside.args:
             entries = (inside / diagonal).xreplace({columns: rows})
             if not free(entries):
-                return self.scale_by(self.delta(diagonal, rows, columns), entries)
+                return self.scale_by(replace(self.delta(diagonal), rows=rows, columns=columns), entries)
             vector = self.broadcast_to(self.product(entries, over, rows, None), rows, None)
             return DIAGONAL(vector, axes=(rows, columns))
         if diagonal and inside.is_Mul and not over and any(f.is_Add and f.has(diagonal) for f in inside.args):
