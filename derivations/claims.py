@@ -19,7 +19,14 @@ from importlib import import_module
 import numpy as np
 from sympy.logic.boolalg import BooleanTrue
 
-from tinytensor.symbolic.index_calculus.errors import Refuted
+
+class Refuted(AssertionError):
+    """A claim does not hold: the difference, and the wrong rule if it is known."""
+
+    def __init__(self, message: str, rule: str = ""):
+        super().__init__(message)
+        self.rule = rule
+
 
 PARTS = {  # module: its statement
     "index": "Each rule of the index calculus keeps the value of the expression that it rewrites.",

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 from sympy import Expr, Rational, Symbol, exp, log, sqrt
 
-from tinytensor.symbolic.index_calculus.adjoints import Name, Program, d
+from derivations.adjoints import Program
+from tinytensor.symbolic.index_calculus.adjoints import Name, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import relu, theta
 

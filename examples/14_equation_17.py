@@ -28,12 +28,12 @@ import tinytensor.nn.functional as F
 from tinytensor.viz import plots
 
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
+from derivations.adjoints import Program, line, prove_form, with_adjoints
 from derivations.claims import Refuted
 from models.decoder import Config, Decoder
-from tinytensor.symbolic.index_calculus.adjoints import Program, d, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, total
 from tinytensor.symbolic.index_calculus.notation import tex, text
-from tinytensor.symbolic.index_calculus.numpy_printer import line
 
 FIGURES = Path("runs/lessons")
 C, D, K = Size("C", "i m p"), Size("D", "j n"), Size("K", "k")  # positions, width, width of a head; letters for each

@@ -17,6 +17,7 @@ from pathlib import Path
 from sympy import Expr, Sum, Symbol
 
 from derivations import equations
+from derivations.adjoints import Program
 from derivations.claims import Evidence, Refuted, claim
 from derivations.exact.rules_in_coq import ScalarRule, rules_in_coq
 from derivations.proofs.rules import ND, by_hand, call_of, covered, values_of
@@ -26,7 +27,7 @@ from tinytensor.symbolic import Index, NotDerivable, derive
 from tinytensor.symbolic.certificates.certificate import Certificate, CertifiedProgram
 from tinytensor.symbolic.certificates.certify import Certified, Coq
 from tinytensor.symbolic.derive.by_hand import read_by_hand
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded
+from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded
 from tinytensor.symbolic.index_calculus.notation import equation
 
 COQ = "Coq's kernel and its axioms of the real numbers; the definitions of derivations/coq/Tinytensor.v"

@@ -23,18 +23,9 @@ from unicodedata import combining
 from sympy import Expr, Indexed, Integer
 
 from derivations import equations
+from derivations.adjoints import Program, prove_form, with_adjoints
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
-from tinytensor.symbolic.index_calculus.adjoints import (
-    Definition,
-    Name,
-    Program,
-    adjoint_of,
-    d,
-    name_of,
-    names_in,
-    prove_form,
-    with_adjoints,
-)
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, adjoint_of, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, derivative, fresh, normal, total
 from tinytensor.symbolic.index_calculus.notation import tex, text
 

@@ -24,12 +24,13 @@ import numpy as np
 
 import tinytensor
 from derivations import equations
+from derivations.adjoints import Program, line
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.proofs.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, names_in
+from tinytensor.symbolic.index_calculus.adjoints import Definition, d, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array
-from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, label, line
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, label
 
 TOLERANCE = 1e-12
 

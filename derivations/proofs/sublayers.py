@@ -20,12 +20,13 @@ import numpy as np
 from sympy import Indexed, Symbol, exp, log, sqrt
 
 from derivations import equations
+from derivations.adjoints import Program, with_adjoints
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.equations import Closed
 from derivations.proofs.eq17 import Definition, prove_forms, shown
 from models.attention import MultiHead
 from tinytensor import nn, tensor
-from tinytensor.symbolic.index_calculus.adjoints import Program, adjoint_of, d, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import adjoint_of, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, fresh, normal, total
 from tinytensor.symbolic.index_calculus.notation import text
 

@@ -18,13 +18,14 @@ from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Sym
 
 import tinytensor
 from derivations import equations
+from derivations.adjoints import Program, prove_form, with_adjoints
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
 from models.data.text import IGNORE_INDEX
 from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor
-from tinytensor.symbolic.index_calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import Name, d, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,

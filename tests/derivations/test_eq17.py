@@ -6,10 +6,11 @@ import re
 import pytest
 
 from derivations import equations
+from derivations.adjoints import with_adjoints
 from derivations.claims import Refuted, claims_of
 from derivations.proofs import eq17
 from derivations.proofs.eq17 import derivation, derive, prove_forms
-from tinytensor.symbolic.index_calculus.adjoints import d, name_of, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
 
 from derivations.equations import RESIDUALS, E, F, G, K, M, N, O, P, Q, V, W, X, C, Zp, b, c, i, j, logits  # isort: skip

@@ -7,12 +7,13 @@ import pytest
 from sympy import Rational, exp, sqrt
 
 from derivations import equations
+from derivations.adjoints import Program
 from derivations.claims import Refuted, claims_of
 from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
 from derivations.proofs import program
 from derivations.proofs.eq17 import Derivation, derivation, derive
 from models.decoder import Decoder
-from tinytensor.symbolic.index_calculus.adjoints import Program, d
+from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import relu
 
@@ -45,7 +46,7 @@ LINES = {
     "a transposition": (out[a_, b_], B[b_, a_], "= B.T"),
     "broadcast in front": (out[a_, b_], B[a_, b_] - x[b_], "B - x"),
     "broadcast behind": (out[a_, b_], B[a_, b_] - x[a_], "B - x[:, None]"),
-    "a diagonal": (out[a_, b_], B[a_, b_] * B[b_, b_], 'B * np.einsum("jj->j", B)'),
+    "a diagonal": (out[a_, b_], B[a_, b_] * B[b_, b_], "B * B[np.arange(size.n), np.arange(size.n)]"),
     "rows by a table": (out[a_, b_], B[a_, b_] + X[a_, table[a_]], "B + X[np.arange(size.n), t][:, None]"),
     "columns by a table": (out[a_, b_], X[a_, table[b_]] * x[a_], "x[:, None] * X[:, t]"),
     "a one-hot table": (wide[a_, c_], X[a_, c_] - delta(c_, table[a_]) / n, "X - np.eye(size.m)[t] / size.n"),

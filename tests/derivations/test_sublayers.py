@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from sympy import sqrt
 
+from derivations.adjoints import with_adjoints
 from derivations.claims import Refuted, claims_of, result_of
 from derivations.proofs import sublayers
 from derivations.proofs.eq17 import prove_forms
-from tinytensor.symbolic.index_calculus.adjoints import d, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import delta, total
 
 from derivations.equations import C, D, E, K, NORM, Q, X, Z, h, i, j, k, nV, q, t, t_, u, y  # isort: skip

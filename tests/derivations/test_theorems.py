@@ -5,10 +5,11 @@ import pytest
 from sympy import Symbol, exp
 
 from derivations import equations
+from derivations.adjoints import Program
 from derivations.claims import Refuted, claims_of, holds, result_of
 from derivations.proofs import theorems
 from derivations.proofs.theorems import fragment, identity, k2, permuted
-from tinytensor.symbolic.index_calculus.adjoints import Program, d
+from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta, total
 
 from derivations.equations import ZK, ZQ, C, D, F, G, H, K, M, NORM, Q, R, S, T, X, Z, Zp, b, e, f, h, i, j, k, l, m  # isort: skip

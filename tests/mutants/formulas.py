@@ -15,9 +15,10 @@ import numpy as np
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum, sqrt
 
 from derivations import equations
+from derivations.adjoints import Program
 from derivations.equations import Closed
 from derivations.proofs import eq17, program
-from tinytensor.symbolic.index_calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
+from tinytensor.symbolic.index_calculus.adjoints import Name, adjoint_of, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Size, delta, normal, top, total
 from tinytensor.symbolic.index_calculus.functions import theta
 from tinytensor.symbolic.index_calculus.notation import text

@@ -14,7 +14,7 @@ from tests.symbolic.collection import FILE, cases, derivation_of, read
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.results import Block, BlockMatrices, Result
+from tinytensor.symbolic.derive.results import Result
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.source import MODULES, evaluate_at
 from tinytensor.symbolic.index_calculus.formulas import name_of
@@ -97,8 +97,7 @@ def differing_forms(result: Result, change: Callable[[str], str] = lambda code: 
     program, rng, lines, parts = result._program, np.random.default_rng(0), {}, ""
     for x in (form.line for form in result.matrix()):
         if name_of(x.left) in {line.name for line in program.lines} and not x.right.has(OfMatrix):
-            forms = BlockMatrices if isinstance(x, Block) else Matrices
-            code = forms(result.names, result.short_names, program.printer).form(x.left, x.right).code
+            code = Matrices(result.names, result.short_names, program.printer).form(x.left, x.right).code
             parts += f'"form of {x}": {change(code)}, "{x}": {program.identifier(name_of(x.left))}, '
             lines[str(x)] = f"form of {x}"
     space = {"np": np}

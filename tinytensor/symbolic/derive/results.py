@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
-from sympy import Add, Expr, KroneckerDelta, Mul, Sum
+from sympy import Expr, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
@@ -16,9 +16,9 @@ from tinytensor.symbolic.derive.time_limit import TimeLimit, limited, stage
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
+from tinytensor.symbolic.index_calculus.formulas import Array
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
-from tinytensor.symbolic.index_calculus.matrices import DIAGONAL, Matrices, Matrix
+from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import array_tex, equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
@@ -102,36 +102,6 @@ class Block(Formula):
         of_tex, by_tex = (array_tex(n) if isinstance(n, Array) else tex(n, self.names) for n in names)
         turned = ("ᵀ", r"^{\top}") if "²" in self.pattern[0] else ("", "")
         return self.pattern[0].format(of, by + turned[0]), self.pattern[1].format(of_tex, by_tex + turned[1])
-
-
-class BlockMatrices(Matrices):
-    """Matrix forms of blocks: δ(i, j) v_i is diag(v), and δ(i, j) the identity."""
-
-    def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
-        """A product of entries; one with a delta of rows and columns is a diagonal matrix."""
-        deltas = [f for f in Mul.make_args(inside) if isinstance(f, KroneckerDelta) and set(f.args) == {rows, columns}]
-        if not deltas or not _of_one_range(rows, columns):
-            if isinstance(inside, Mul) and any(isinstance(f, Add) and f.has(KroneckerDelta) for f in inside.args):
-                spread = inside.expand(deep=False)
-                if isinstance(spread, Add) and not over:
-                    return self.of(spread, rows, columns)
-            return super().product(inside, over, rows, columns)
-        entry = (inside / deltas[0]).xreplace({columns: rows})
-        if not free(entry):
-            return self.scale_by(self.delta(deltas[0], rows, columns), entry)
-        vector = self.broadcast_to(super().product(entry, over, rows, None), rows, None)
-        return DIAGONAL(vector, axes=(rows, columns))
-
-    def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
-        """The identity where both arguments are indices of one range; others are no square matrix."""
-        if not _of_one_range(*expr.args):
-            return super().delta(expr)
-        rows, columns = (rows, columns) if rows is not None else expr.args
-        return Matrix("I", "I", f"np.eye({self.writer.piece(rows.size).text})", rows, columns)
-
-
-def _of_one_range(*indices: Expr | None) -> bool:
-    return all(isinstance(i, Index) and i.size == indices[0].size for i in indices)
 
 
 @dataclass(frozen=True)
@@ -397,7 +367,7 @@ class Result(Typeset):
         block = isinstance(line, Block)
         if block and (line.right == 0 or not line.is_matrix):
             return None
-        right = (BlockMatrices if block else Matrices)(self.names, self.short_names).form(line.left, line.right)
+        right = Matrices(self.names, self.short_names).form(line.left, line.right)
         return None if right is None else MatrixFormula(line, *self._left_in_matrices(line), right)
 
     def _left_in_matrices(self, line: Formula) -> tuple[str, str]:

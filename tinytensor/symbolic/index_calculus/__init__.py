@@ -10,7 +10,6 @@ matrix_laws.py the laws of matrices in the normal form
 signs.py       what is known of the sign of a formula
 quotients.py   fractions of polynomials over entries, sums and functions
 vanishing.py   the rules that make theorems, and the laws by which a formula is 0
-adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
+adjoints.py    programs of formulas, and the adjoints of their names
 numpy_printer.py formulas as NumPy code
-errors.py      `Refuted`, the error of a claim that does not hold
 """

@@ -1,27 +1,22 @@
-"""Programs of definitions, and their adjoints: reverse mode in symbols, and the proof of a closed form.
+"""Programs of definitions, and the adjoints of their names.
 
     Program         a list of definitions, name[indices] := expression in earlier names
     adjoint_of      the gradient of a name, summed over all lines that use it
-    with_adjoints   the same program run backward: the derivatives of the last name by every name before it
-    prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
     contradiction   a number that refutes a normal form of 0, in exact fractions
 
-The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are the
-index calculus (tinytensor/symbolic/index_calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
-
-To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
-one right-hand side, and `prove_form` with it, or with another closed form, raises Refuted with a counterexample.
+The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are
+formulas.py and SymPy's diff of one line; no size is a number here. derivations/adjoints.py proves closed forms by hand.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Symbol, preorder_traversal
+from sympy.matrices.exceptions import NonInvertibleMatrixError
 
-from tinytensor.symbolic.index_calculus.errors import Refuted
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Name,
@@ -41,8 +36,6 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.functions import HEADS
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
-from tinytensor.symbolic.index_calculus.notation import text
-from tinytensor.symbolic.index_calculus.vanishing import Facts, vanishes
 
 
 class Definition(NamedTuple):
@@ -126,9 +119,6 @@ class Program:
             raise TypeError(f"{left}: index {loose.pop()} stands on the right only: sum over it, or put it on the left")
         self.definitions[new] = Definition(left, right, source, erratum)
 
-    def __getitem__(self, name: Name) -> Definition:
-        return self.definitions[name]
-
     @property
     def lines(self) -> list[Definition]:
         """The definitions, the first one first."""
@@ -139,48 +129,9 @@ class Program:
         """The parameters and the defined names, each with its letters."""
         return [*self.parameters.values(), *(line.left for line in self.lines)]
 
-    def excerpt(self, names: Iterable[Name], parameters: Iterable[Expr], constants: Iterable[Name] = ()) -> "Program":
-        """The definitions of these names alone, over other parameters and constants."""
-        new = Program(parameters, constants)
-        for name in names:
-            new.let(*self[name])
-        return new
-
-    def copy(self, *constants: Name) -> "Program":
-        """A copy of the program, to be continued, with further constants."""
-        return self.excerpt(self.definitions, self.parameters.values(), [*self.constants, *constants])
-
-    def replaced(self, name: Name, change: Callable[[Expr], Expr]) -> "Program":
-        """The same program with `change(right)` for the right-hand side of one name: for planting mistakes."""
-        new = Program(self.parameters.values(), self.constants)
-        for line in self.lines:
-            new.let(*line._replace(right=change(line.right)) if line.name == name else line)
-        return new
-
     def expand(self, expr: Expr, through: Iterable[Name]) -> Expr:
         """expr with the names `through` replaced by their definitions, the last one first."""
         return expanded(expr, [line for line in self.lines if line.name in through])
-
-    def run(self, point: dict) -> dict:
-        """All names as arrays, by plain loops, from `point`: sizes, parameters and constants with their values."""
-        point = dict(point)
-        for line in self.lines:
-            point[line.name] = _value_of(line, point)
-        return point
-
-    def point(self, seed: int = 0) -> dict:
-        """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
-        rng = random.Random(seed)
-        inputs = [*self.parameters, *self.constants]
-        sizes = {s for x in [*inputs, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
-        point = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
-        for x in inputs:
-            point[x] = random_entries(x, point, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
-        return point
-
-
-def _either_sign(rng: random.Random) -> float:
-    return rng.choice((-1, 1)) * rng.uniform(0.5, 1.5)
 
 
 def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = None) -> Expr:
@@ -204,64 +155,17 @@ def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = N
     return normal(adjoint).xreplace({fresh_one: i for i, fresh_one in new.items()})
 
 
-def with_adjoints(program: Program, output: Name) -> Program:
-    """The program followed by the adjoints of its names, from the last to the first: reverse mode in symbols.
-
-    output: a symbol (the loss, whose adjoint is 1), or an array; its adjoint is then a constant of the new program, to
-    be computed by the program that uses the output.
-    """
-    result = program.copy(*([d(output)] if isinstance(output, Array) else []))
-    for entry in reversed(program.entries):
-        if name_of(entry) != output:
-            result.let(d(entry), adjoint_of(entry, program.lines, output))
-    return result
-
-
-def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = ()) -> None:
-    """Prove that `left`, as the program defines it, is `closed`, for all sizes and values; or raise Refuted.
-
-    through: the names that are replaced by their definitions, on both sides. If the normal forms then differ, the two
-    are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
-    """
-    closed = S(closed)
-    if loose := free(closed) - free(left):
-        raise Refuted(f"{text(left)}: index {loose.pop().name} of the closed form {text(closed)} is not on the left")
-    derived = program[name_of(left)].at(left)
-    difference = program.expand(derived - closed, set(through))
-    theorem = vanishes([difference], Facts(program.lines))
-    if theorem is not None and not theorem.hypotheses:
-        return
-    indices = sorted(free(left), key=index_order)
-    for seed in range(3):
-        for here in everywhere(indices, program.run(program.point(seed))):
-            expected, claimed = float(value(derived, here)), float(value(closed, here))
-            if abs(expected - claimed) > 1e-6 * (abs(expected) + abs(claimed)):
-                sizes = ", ".join(f"{s} = {n}" for s, n in here.items() if isinstance(s, Size))
-                entry = ", ".join(f"{i.name} = {here[i]}" for i in indices)
-                raise Refuted(
-                    f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
-                    f"at {entry or 'the only entry'}: {expected:.6g} against {claimed:.6g}"
-                )
-    raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(normal(difference))}")
-
-
 def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
 
-    This is a check of the normal form. Only differences without roots and exponentials, in the definitions of their
-    names neither, are computed, at sizes 2 and 3.
+    This is a check of the normal form. Only differences without roots and exponentials are computed, at sizes 2 and 3.
     """
-    parts, names = [difference], names_in(difference)
-    for line in reversed(lines):
-        if line.name in names:
-            parts.append(line.right)
-            names |= names_in(line.right)
-    if not all(map(_is_rational, parts)):
-        return ""
     difference = expanded(difference, lines)
     inside = [x for x in lines if x.name in names_in(difference)]  # of an inverse
-    names = names_in(difference).union(*(names_in(expanded(x.right, lines)) for x in inside))
-    names = sorted(names - {x.name for x in inside}, key=str)
+    formulas = [difference, *(expanded(x.right, lines) for x in inside)]
+    if not all(map(_is_rational, formulas)):
+        return ""
+    names = sorted(set().union(*map(names_in, formulas)) - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     sizes |= {s for i in free(difference) for s in S(i.size).atoms(Size)}
     point: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
@@ -272,17 +176,17 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
             if isinstance(x, SymmetricArray):
                 point[x] = point[x] + point[x].T
         for line in inside:
-            point[line.name] = _value_of(line, point)
+            point[line.name] = value_of(line, point)
         rows = list(everywhere(sorted(free(difference), key=index_order), point))
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
                 return f"the normal form is 0, but in exact numbers the difference is {number}: please report this"
-    except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
+    except (ZeroDivisionError, NonInvertibleMatrixError, IndexError):  # or a table that is longer than these sizes
         return ""
     return ""
 
 
-def _value_of(line: Definition, point: dict):
+def value_of(line: Definition, point: dict):
     """A line's number or array by plain loops."""
     if isinstance(line.left, Symbol):
         return value(line.right, point)

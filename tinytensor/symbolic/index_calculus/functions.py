@@ -136,12 +136,12 @@ class Step(PiecewiseConstant, Indicator):
 
 
 class Comparison(Indicator):
-    """1 where a whole number is at most another one, otherwise 0; known where their distance is a number."""
+    """1 where a whole number is at most another one, otherwise 0; known where the sign of their distance is known."""
 
     @classmethod
     def eval(cls, index, limit):
-        distance = S(limit) - S(index)
-        return (S.One if distance >= 0 else S.Zero) if distance.is_Integer else None
+        holds = (S(limit) - S(index)).is_nonnegative
+        return None if holds is None else S(int(holds))
 
 
 def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns):

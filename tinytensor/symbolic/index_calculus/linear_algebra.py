@@ -19,6 +19,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import sympy
 from sympy import Basic, Expr, Indexed, KroneckerDelta, S, Symbol
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, total, value
@@ -123,7 +124,7 @@ class OfMatrix(_Called, Expr):
         matrix = _numbers(self.matrix, point)
         if isinstance(self, MatrixEntry):
             return matrix[tuple(value(i, point) - 1 for i in self.args[1:])]
-        determinant = _eliminated(matrix)[1]
+        determinant = _plain(sympy.Matrix(matrix).det())
         return determinant if isinstance(self, Determinant) else math.log(abs(determinant))
 
 
@@ -229,30 +230,18 @@ def in_names(expr: Expr, name: Array, left: Indexed, right: Expr) -> Expr:
     return expr.xreplace(changes)
 
 
+def _plain(number: Expr) -> Fraction | float:
+    return Fraction(number.p, number.q) if number.is_Rational else float(number)
+
+
 def _numbers(matrix: Matrix, point: dict) -> np.ndarray:
     if isinstance(matrix, Array):
         return np.asarray(point[matrix])
     inner = _numbers(matrix.args[0], point)
     if isinstance(matrix, Inverse):
-        return _eliminated(inner)[0]
+        return np.array([*map(_plain, sympy.Matrix(inner).inv())], object).reshape(inner.shape)
     inner = inner.astype(float)
     return np.linalg.cholesky((inner + inner.T) / 2)
-
-
-def _eliminated(matrix: np.ndarray) -> tuple[np.ndarray | None, object]:
-    """The inverse and the determinant, by elimination in fractions, or in floats; ZeroDivisionError if singular."""
-    n, determinant = len(matrix), 1
-    exact = all(isinstance(x, int | Fraction) for x in matrix.flat)
-    rows = [[*map(Fraction if exact else float, row), *(int(i == j) for j in range(n))] for i, row in enumerate(matrix)]
-    for k in range(n):
-        pivot = max(range(k, n), key=lambda i: abs(rows[i][k]))
-        rows[k], rows[pivot] = rows[pivot], rows[k]
-        determinant *= rows[k][k] * (1 if pivot == k else -1)
-        rows[k] = [x / rows[k][k] for x in rows[k]]
-        for i in range(n):
-            if i != k:
-                rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
-    return np.array([row[n:] for row in rows], object).reshape(n, n), determinant
 
 
 # ---- in print --------------------------------------------------------------------------------------------------------

@@ -173,6 +173,9 @@ class Matrices:
 
     def delta(self, expr: KroneckerDelta) -> Matrix:
         """The identity, or the matrix whose row n is 1 at t_n."""
+        i, j = expr.args
+        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
+            return Matrix("I", "I", f"np.eye({self.writer.piece(i.size).text})", i, j, symmetric=True)
         for table, column in (expr.args, expr.args[::-1]):
             if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
                 continue
@@ -199,7 +202,16 @@ class Matrices:
     # ------------------------------------------------------------------------------------------------ products
 
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
-        """A product of entries, summed over some indices, one after the other."""
+        """A product of entries, summed over some indices, one after the other; δ(i, j) v_i is diag(v)."""
+        diagonal = KroneckerDelta(rows, columns) if rows and columns and rows.size == columns.size else None
+        if inside.is_Mul and diagonal in inside.args:
+            entries = (inside / diagonal).xreplace({columns: rows})
+            if not free(entries):
+                return self.scale_by(replace(self.delta(diagonal), rows=rows, columns=columns), entries)
+            vector = self.broadcast_to(self.product(entries, over, rows, None), rows, None)
+            return DIAGONAL(vector, axes=(rows, columns))
+        if diagonal and inside.is_Mul and not over and any(f.is_Add and f.has(diagonal) for f in inside.args):
+            return self.of(inside.expand(deep=False), rows, columns)
         number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(inside, self.names)
         divisors = [f for f in below if free(f)]
         result = None if divisors else self.trace(above, over)
@@ -237,7 +249,7 @@ class Matrices:
         number, above, below = factors_of(scale)
         over, under = (Mul(*numbers, *parts) for numbers, parts in zip(fraction(number), (above, below), strict=True))
         if over != 1:
-            m = self.multiple(self.number(over), m)
+            m = self.multiple(self.of(over), m)
         if under != 1:
             n = self.number(under)
             text_ = f"{{}}/{n.text}" if n.level == ATOM else f"{{}}/({n.text})"

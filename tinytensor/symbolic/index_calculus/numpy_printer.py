@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
 
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
+from tinytensor.symbolic.index_calculus.adjoints import Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fits, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
 from tinytensor.symbolic.index_calculus.order import decimal, factors_of, fraction, is_negative, signed, terms_of
@@ -54,13 +54,6 @@ class Piece:
     def at(self, level: int) -> str:
         """The text, in brackets if it binds less tightly than this."""
         return self.text if self.level >= level else f"({self.text})"
-
-
-def line(definition: Definition, writer: "NumPyPrinter | None" = None) -> str:
-    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
-    writer = writer or NumPyPrinter()
-    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
-    return f"{writer.name(definition.name)} = {writer.whole(definition.right, axes)}"
 
 
 def wrap_terms(code: str, width: int) -> list[str]:
@@ -239,11 +232,6 @@ class NumPyPrinter:
         pairs = list(zip(expr.indices, expr.base.sizes, strict=True))
         if (cut := self.cut(name, pairs, axes)) is not None:
             return cut
-        if all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
-            letters = _letters([i for i, _ in pairs])
-            kept = tuple(dict.fromkeys(expr.indices))
-            ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
-            return Piece(f'np.einsum("{ins}->{outs}", {name})', kept)
         numbers = [self.from_zero(i, axes) for i, _ in pairs]
         whole = self.union_axes(numbers, axes)
         return Piece(f"{name}[{', '.join(self.align(p, whole).text for p in numbers)}]", whole)
@@ -279,37 +267,25 @@ class NumPyPrinter:
         return self.entry(index, axes) if isinstance(index, Indexed) else self.piece(S(index) - 1, axes)
 
     def delta(self, i: Expr, j: Expr) -> Piece:
-        """eye where one is an index, a row of it for an entry of a table or a number; otherwise a comparison."""
+        """eye where one is an index, and the other one too, an entry of a table or a number; otherwise a comparison."""
         for row, column in ((i, j), (j, i)):
             if not isinstance(column, Index) or column in free(row):
                 continue
+            eye = f"np.eye({self.piece(column.size).text})"
+            if isinstance(row, Index) and row.size == column.size:
+                return Piece(eye, (row, column))
             if isinstance(row, Indexed) and row.base.values == column.size:
                 rows = self.entry(row, ())
-            elif not free(row) and fits(row, column.size):
-                rows = self.piece(row - 1)
-            elif (band := self.band("eye", row, column)) is not None:
-                return band
-            else:
-                continue
-            return Piece(f"np.eye({self.piece(column.size).text})[{rows.text}]", (*rows.axes, column))
+                return Piece(f"{eye}[{rows.text}]", (*rows.axes, column))
+            if not free(row) and fits(row, column.size):
+                return Piece(f"{eye}[{self.piece(row - 1).text}]", (column,))
         return self.compare(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:
-        """tri where both are indices; otherwise a comparison."""
-        return self.band("tri", limit, index) or self.compare(index, "<=", limit)
-
-    def band(self, function: str, limit: Expr, index: Expr) -> Piece | None:
-        """eye or tri of rows, columns and an offset, for an index in each of two numbers; None for others."""
-        rows, columns = limit.atoms(Index), index.atoms(Index)
-        if not len(rows) == len(columns) == 1 or rows == columns or limit.has(Indexed) or index.has(Indexed):
-            return None
-        (row,), (column,) = rows, columns
-        offset = (limit - row) - (index - column)
-        if free(offset):
-            return None
-        arguments = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
-        arguments += [offset] if offset != 0 else []
-        return Piece(f"np.{function}({', '.join(self.piece(S(n)).text for n in arguments)})", (row, column))
+        """tri where both are indices of one range; otherwise a comparison."""
+        if isinstance(index, Index) and isinstance(limit, Index) and index.size == limit.size:
+            return Piece(f"np.tri({self.piece(index.size).text})", (limit, index))
+        return self.compare(index, "<=", limit)
 
     def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
         both = [self.from_zero(i), self.from_zero(j)]
@@ -328,12 +304,8 @@ class NumPyPrinter:
         left, right = (list(map(self.piece, part)) for part in fraction(number))
         rows = tuple(axes) + tuple(over)
         operands = [self.piece(f, rows) for f in above]
-        for factor in below:  # a divisor that stays goes outside
-            part = self.piece(factor, rows)
-            if set(part.axes) & set(over):
-                operands.append(Piece(f"1 / {part.at(POWER)}", part.axes, PRODUCT))
-            else:
-                right.append(part)
+        divisors = [self.piece(f, rows) for f in below]
+        operands += [Piece(f"1 / {p.at(POWER)}", p.axes, PRODUCT) for p in divisors]
         outside = [p for p in operands if not set(p.axes) & set(over)]
         operands = [p for p in operands if set(p.axes) & set(over)]
         for i in [i for i in over if not any(i in p.axes for p in operands)]:
@@ -343,38 +315,12 @@ class NumPyPrinter:
 
     def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""
-        operands = self.put_together(list(operands))
-        if len(operands) == 1:
-            return self.sum_along(operands[0], over)
-        if len(operands) == 2:
-            for n in (0, 1):  # an index that one of the two has alone is summed there
-                alone = [i for i in over if i in operands[n].axes and i not in operands[1 - n].axes]
-                if alone:
-                    operands[n] = self.sum_along(operands[n], alone)
-                    over = [i for i in over if i not in alone]
-            if not over:
-                return self.product(operands, [], axes)
-            if (result := self.matmul(*operands, over, axes)) is not None:
-                return result
-            larger = max(operands, key=lambda p: len(p.axes))
-            if all(set(p.axes) <= set(larger.axes) for p in operands):
-                return self.sum_along(self.product(operands, [], larger.axes), over)
+        if len(operands) == 2 and len(over) == 1 and (result := self.matmul(*operands, over, axes)) is not None:
+            return result
+        larger = max(operands, key=lambda p: len(p.axes))
+        if all(set(p.axes) <= set(larger.axes) for p in operands):
+            return self.sum_along(self.product(operands, [], larger.axes), over)
         return self.einsum(operands, over, axes)
-
-    def put_together(self, operands: list[Piece]) -> list[Piece]:
-        """The operands, two if possible: a factor with no axis of its own goes into one that has its axes."""
-
-        def hosts_of(p: Piece) -> list[Piece]:
-            return [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
-
-        for p in list(operands):
-            if len(operands) > 2 and (hosts := hosts_of(p)):
-                host = min(hosts, key=lambda q: len(q.axes))
-                both = [q for q in operands if q is p or q is host]
-                first = operands.index(both[0])
-                operands = [q for q in operands if q is not p and q is not host]
-                operands.insert(first, self.product(both, [], host.axes))
-        return operands
 
     def sum_along(self, piece: Piece, over: Iterable[Index]) -> Piece:
         """piece.sum(axes)"""
@@ -390,8 +336,6 @@ class NumPyPrinter:
 
     def matmul(self, a: Piece, b: Piece, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
         """a @ b, of matrices, vectors or stacks of matrices; None if this is no matrix product."""
-        if len(over) != 1:
-            return None
         (k,) = over
         batch = tuple(i for i in a.axes if i in b.axes and i is not k)
         n = len(batch)

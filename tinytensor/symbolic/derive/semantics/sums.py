@@ -21,7 +21,6 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, to
 from tinytensor.symbolic.index_calculus.functions import relu, same, upto
 from tinytensor.symbolic.index_calculus.quotients import off_ties
 from tinytensor.symbolic.index_calculus.signs import Signs
-from tinytensor.symbolic.index_calculus.vanishing import of_whole_numbers
 
 
 def _reduction(x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
@@ -47,7 +46,7 @@ def _sum(x: Value, dims, keepdim, mean: bool = False) -> Value:
 def ask_for_open_rows(call: SymbolicCall, is_open: Expr, row: Sequence[Index], outer: Sequence[Index]) -> None:
     """The condition that each row has a number above -inf, unless its first, last or diagonal one always is."""
     numbers = [S.One, row[0].size, *(i for i in outer if i.size == row[0].size)] if len(row) == 1 else [S.One]
-    entries = (of_whole_numbers(S(is_open).xreplace(dict.fromkeys(row, number))) for number in numbers)
+    entries = (S(is_open).xreplace(dict.fromkeys(row, number)) for number in numbers)
     if not any(normal(entry.replace(same, lambda x: off_ties(x, Signs()))) == 1 for entry in entries):
         call.conditions["row"] = None
 
