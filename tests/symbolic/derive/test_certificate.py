@@ -66,8 +66,8 @@ def values(text: str, names: dict) -> dict:
     )
     for name in defined:
         parameters, value = every[f"certificate.{name}"]
-        own = [known[p] for p in parameters if p in names]
-        known[name] = partial(value, *own) if len(own) < len(parameters) else value(*own)
+        held = [known[p] for p in parameters if p in names]
+        known[name] = partial(value, *held) if len(held) < len(parameters) else value(*held)
     return known
 
 
@@ -151,10 +151,27 @@ def test_certificate_is_accepted(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["rotary_from_positions", "mean of every other entry", "exponent that is a size", "bytes that go up and down"],
-)
+    [
+        "rotary_from_positions", "mean of every other entry", "exponent that is a size", "bytes that go up and down",
+        "zero-inflated Poisson", "index of dispersion", "jump of wing's loss", "mask with a scale", "power mean",
+    ],
+)  # fmt: skip
 def test_certificate_of_a_reviewed_function_is_accepted(name):
     result = certified(call(*REVIEW[name])().certificate())
+    assert result, str(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x.exp() / x.exp().sum()).sum(),  # is 1
+        lambda x: (x * (2 * x).log()).sum(),
+        lambda x: (x * F.pad(tt.ones(3), (0, len(x) - 3)) * x.exp()).sum(),
+    ],
+)
+def test_certificate_of_a_small_function_is_accepted(function):
+    result = certified(derive(function, where="N > 3", x=("N",)).certificate())
     assert result, str(result)
 
 

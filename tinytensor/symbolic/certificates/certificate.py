@@ -372,11 +372,11 @@ class Certificate:
         yield f"Let {name}' {binders}: R := Derive (fun r => {indexed(self._curve(line.name), line.binders)}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {name}. Qed."
-        yield f"Lemma {name}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses))}."
+        yield f"Lemma {name}_out : {self._pairing(line.name)} = {' + '.join(map(self._flow, uses)) or '0'}."
         yield f"Proof.\n  {pose}pose proof {name}_moves."
         yield f"  etransitivity; [inside {len(line.binders)}%nat ltac:(fun _ => line {name}) | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
-        yield from (f"  - {self._order(use)}totals." for use in uses)
+        yield from (f"  - {self._order(use)}totals." for use in uses) if uses else ("  ring.",)
         yield "Qed."
 
     def _flow(self, use: WeightedEntry) -> str:

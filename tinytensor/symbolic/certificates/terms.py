@@ -339,13 +339,24 @@ def flow(term: Term, weight: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def conditions_of(formula: Expr, signs: Signs) -> Iterator[tuple[Expr, str, Expr]]:
-    """(left, relation, right) for each condition of a derivative that signs do not meet, such as 0 < x."""
+    """(left, relation, right) for each condition of a derivative that signs do not meet, such as 0 < x.
+
+    The denominators of a product are one, since Coq divides by their product: (N - 1) r.
+    """
+    below: set[Expr] = set()
     for e in preorder_traversal(formula):
-        if isinstance(e, Pow):
+        if isinstance(e, Mul):
+            inverses = [p for p in e.args if isinstance(p, Pow) and p.exp.is_Integer and p.exp < 0]
+            denominator = Mul(*[p.base for p in inverses])
+            if not signs.not_zero(denominator):
+                yield denominator, "<>", S.Zero
+            below.update(inverses)
+        needs: Mapping = {}
+        if isinstance(e, Pow) and e not in below:
             needs, arguments = dict.fromkeys(filter(None, [key_of_power(e.exp)]), e.base), (e.base,)
-        else:
-            needs, arguments = HEADS[e.func].needs if e.func in HEADS else {}, e.args
-            needs = {key: term(IN_FORMULAS, *arguments) for key, term in needs.items()}
+        elif e.func in HEADS:
+            arguments = e.args
+            needs = {key: term(IN_FORMULAS, *arguments) for key, term in HEADS[e.func].needs.items()}
         for key, term in needs.items():
             if not signs.meets(key, term):
                 relation = "inside" if key == "arc" else ">" if key in ABOVE else "<>"
