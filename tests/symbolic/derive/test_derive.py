@@ -12,6 +12,7 @@ from sympy import Expr, Indexed, S, Sum, Symbol
 
 import tinytensor as tt
 from derivations import equations
+from derivations.adjoints import Program
 from examples.gradients import functions as examples
 from examples.gradients.functions import focal
 from tests.symbolic.derive import reviewed
@@ -24,7 +25,7 @@ from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.source import Source
-from tinytensor.symbolic.index_calculus.adjoints import Program, d, expanded, name_of
+from tinytensor.symbolic.index_calculus.adjoints import d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.interruption import step

@@ -2,6 +2,7 @@
 
 import ast
 import cmath
+import itertools
 import math
 import random
 import sys
@@ -38,12 +39,14 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (a**b * a - a ** (b + 1), {"logarithm"}, (-1, 0.5)),
     (theta(a) + theta(-a) - 1, {"tie"}, (0, 1)),
     (sign(a) - 2 * theta(a) + 1, {"tie"}, (0, 1)),
+    (theta(a * b**2) - theta(a), {"tie"}, (1, 0)),
     (theta(a - 1) * theta(1 - a) + theta(2 - a) + theta(a - 2) - 1, {"tie"}, (2, 1)),
     (same(a - b) * b, {"tie", "equality"}, (1, 1)),
     (theta(a) * log(a) - log(a), {"logarithm"}, (-1, 1)),
     (log(a**2) - 2 * log(absolute(a)), {"logarithm"}, (0, 1)),
     (log(a**3) - 3 * log(a), {"logarithm"}, (-1, 1)),
     (log(sqrt(a)) - log(a) / 2, {"root", "logarithm"}, (-1, 1)),
+    (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
 OF_THREE = sum(KroneckerDelta(p, number) for number in (1, 2, 3))
 BY_CASES = [  # of an index, of steps, or of the factors of a denominator in a sum
@@ -65,14 +68,18 @@ UNCONDITIONAL = [
     tanh(a) - (exp(a) - exp(-a)) / (exp(a) + exp(-a)),
     sin(a) ** 2 + cos(a) ** 2 - 1,
     sin(3 * a + b) - 3 * sin(a) * cos(b) * cos(a) ** 2 + sin(a) ** 3 * cos(b) - cos(3 * a) * sin(b),
+    exp(a * theta(b)) - theta(b) * exp(a) + theta(b) - 1,
     total(exp(c) / (1 + exp(c)) + 1 / (1 + exp(c)), j) - n,
     total(exp(c) * b, j) / total(exp(c), j) - b,
     total(exp(c) ** 2 / (1 + exp(c)), j) - total(exp(c), j) + total(sigmoid(c), j),
+    total(j, j) - n * (n + 1) / 2,
     total(upto(i, j), j) - n + i - 1,
     total(upto(j, i), j) - i,
+    upto(i, j) + upto(j + 1, i) - 1,
     OF_THREE - 1,
     sqrt(total(c**2, j)) ** 2 - total(c**2, j),
     total(delta(i, j) / (1 + exp(c)), j) - sigmoid(-a),
+    b / (total(exp(c), j) + same(total(exp(c), j))) - b / total(exp(c), j),
     theta(1 + a**2) - theta(-exp(a)) - 1,
     functions.floored(j - Rational(1, 2)) - j + 1,
     total(upto(j, i) * A[i, k], j, k) - i * total(A[i, k], k),
@@ -215,6 +222,11 @@ def faults(rules) -> set[str]:
         defined, smooth = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
         right = (defined.smooth, defined.hypotheses, smooth.hypotheses) == ((formula,), values, slopes)
         result |= set() if right else {str(formula)}
+    for offset, (first, last) in itertools.product(range(-6, 7), ((i, j), (j, i), (i, n), (n, i), (2 * i, j), (-i, j))):
+        comparison = upto(first, last + offset)
+        form = rules.of_whole_numbers(comparison)
+        at = ({n: 5, i: left, j: right} for left, right in itertools.product(range(1, 6), repeat=2))
+        result |= set() if all(value(comparison, here) == value(form, here) for here in at) else {str(comparison)}
     largest, entry = Symbol("largest", real=True), Array("s", (n,))
     alone = same(a - largest)
     facts = rules.Facts(shares=[rules.Share(entry[i], alone / total(same(c - largest), j), alone)])
@@ -256,6 +268,9 @@ MISTAKES = {  # in which file, for which text, what stands there
     "more conditions are lost": ("vanishing", "frozenset(hypotheses).union(", "frozenset().union("),
     "sizes of theorems are lost": ("vanishing", "(t.sizes for t in theorems)", "(t.sizes for t in theorems[:0])"),
     "conditions of quotients are lost": ("vanishing", "return fractions.assumed\n", "return set()\n"),
+    "turned round without 1": ("vanishing", "compared(S.Zero, -distance - 1)", "compared(S.Zero, -distance)"),
+    "one offset left out": ("vanishing", "range(1, int(offset) + 1) if", "range(1, int(offset)) if"),
+    "one offset below left out": ("vanishing", "else range(int(offset) + 1, 1)", "else range(int(offset) + 2, 1)"),
     "a count from the bound on": ("vanishing", "(size + 1 + bound) if", "(size + bound) if"),
     "a count up to the bound": ("vanishing", "* bound if fits", "* (bound + 1) if fits"),
     "a first bound outside": ("vanishing", "if fits(-bound, size + 1) else", "if True else"),
@@ -270,10 +285,18 @@ MISTAKES = {  # in which file, for which text, what stands there
     "a narrow cell": ("vanishing", "if inside[0] < inside[1] and", "if inside[0] < inside[1] - 1 and"),
     "a corner on the other side": ("vanishing", "corner = -number / slope", "corner = number / slope"),
     "a corner of another sum": ("vanishing", "(-slope, -inner) if inner.could", "(slope, -inner) if inner.could"),
+    "a step at 0": ("vanishing", "S.One if known.positive(x) else", "S.One if known.not_negative(x) else"),
+    "a step below 0": ("vanishing", "known.not_negative(-x) else theta", "known.not_negative(x) else theta"),
+    "all numbers differ": ("vanishing", "S.Zero if known.not_zero(x) else same(x)", "S.Zero"),
     "a largest entry without a tie": ("vanishing", '{"tie"} if alone else set()', "set()"),
     "the share of another entry": ("vanishing", ".xreplace(dict(zip(entry.indices, e.indices))) for", "for"),
     "⌊x⌋ of each number": ("vanishing", "if whole_number.is_integer else floored(x)", ""),
     "⌊x⌋ and 1": ("vanishing", "whole_number + floor(fraction) if", "whole_number + floor(fraction) + 1 if"),
+    "an index at its other end": ("vanishing", "1 if slope.is_positive else", "1 if slope.is_negative else"),
+    "0 as below 0": ("vanishing", "not_negative(_least(-distance - 1))", "not_negative(_least(-distance))"),
+    "-1 as not below 0": ("vanishing", "not_negative(_least(distance))", "not_negative(_least(distance + 1))"),
+    "a sum as a difference": ("vanishing", "if difference == i - j:", "if True:"),
+    "offsets below added": ("vanishing", "(steps if offset > 0 else -steps)", "steps"),
     "a count of each slope": ("vanishing", "or abs(slope) != 1", ""),
     "conditions of one case": ("vanishing", "set().union(*all_of)", "all_of[0]"),
     "a proof from nothing": ("vanishing", "proofs[-1]), (), _SEAL) if proofs else None", "()), (), _SEAL)"),
@@ -286,12 +309,18 @@ MISTAKES = {  # in which file, for which text, what stands there
     "the sign of a root": ("quotients", "(self.flat(absolute(self.back(u))), n)", "(u, n)"),
     "arguments above 0 are not noted": ("quotients", "                self.assumed.add(key)\n", ""),
     "logarithms of all numbers": ("quotients", 'self.assumed.add("logarithm")', "pass"),
+    "ties of squares": ("quotients", 'self.assumed |= {"tie"} if differs else set()', "pass"),
+    "squares of whole numbers": ("quotients", "self.ties and varies(self.back(f))", "self.ties"),
     "ties of whole numbers": ("quotients", "negative and varies(self.back(argument))", "negative"),
     "cells of whole numbers": ("vanishing", "has(theta) and varies(s.args[0])]", "has(theta)]"),
     "ties of steps": ("quotients", '            self.assumed.add("tie")\n', ""),
+    "a size that may be 0": ("quotients", "self.sign(f, above=True)", "self.sign(f)"),
     "sin² - cos² = 1": ("quotients", "1 - cosine**2, 2", "1 + cosine**2, 2"),
+    "one angle too few": ("quotients", "for _ in range(abs(int(factor))):", "for _ in range(abs(int(factor)) - 1):"),
+    "a sum of powers up to N - 1": ("quotients", "(power + 1, size + 1)", "(power + 1, size)"),
     "a remainder left out": ("quotients", "(self.back(remainder.as_expr()", "(self.back(0 * remainder.as_expr()"),
     "steps as numbers": ("quotients", "self.roots[variable] = variable, 2", "pass"),
+    "e^(step) without its 1": ("quotients", "1 + steps[0] * (self.exp", "steps[0] * (self.exp"),
     "half of a logarithm": ("quotients", "self.log(argument) / self.roots[base][1]", "self.log(argument)"),
     "a logarithm without its power": ("quotients", 'power * self.atom("log", base)', 'self.atom("log", base)'),
     "a logarithm of each number": ("quotients", "self.assume_above_zero(*[base for base, _ in factors])", "pass"),

@@ -168,6 +168,18 @@ def delta(i, j) -> Expr:
     return KroneckerDelta(i, j)
 
 
+def with_equal_indices(expr: Expr, goes: Callable[[Expr, Expr, Expr], bool]) -> Expr:
+    """Each term with one index for two that a delta of it makes equal: j for i where goes(i, j, term)."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for i, j in (pair.args, pair.args[::-1]):
+                if goes(i, j, term):
+                    term = pair * (term / pair).xreplace({i: j})
+        terms.append(term)
+    return Add(*terms)
+
+
 def total(expr, *indices: Index) -> Expr:
     """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
     new = {i: i.fresh() for i in indices}
@@ -275,6 +287,8 @@ def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
 def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
     """The product after one use of one delta, or None if no delta can be used."""
     factors = Mul.make_args(product)
+    if (changed := _entry_for_number(factors)) is not None:
+        return changed, bound
     for n, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
             continue
@@ -310,6 +324,21 @@ def _is_index(expr: Expr) -> bool:
     """Is it an index or an entry of a table of indices, perhaps with a number added?"""
     moving = [term for term in Add.make_args(expr) if free(term)]
     return len(moving) == 1 and isinstance(moving[0], Index | Indexed)
+
+
+def _entry_for_number(factors: tuple[Expr, ...]) -> Expr | None:
+    """The product with an entry for a number that it equals, in another delta: δ(t_n, 1) δ(i, 1) = δ(t_n, 1) δ(i, t_n).
+
+    The entry lies in the range of its index at all sizes, which a number such as 3 does not.
+    """
+    deltas = [f for f in factors if isinstance(f, KroneckerDelta)]
+    for of_entry, of_index in itertools.permutations(deltas, 2):
+        for entry, number in (of_entry.args, of_entry.args[::-1]):
+            if isinstance(entry, Indexed) and not free(number) and number in of_index.args:
+                (index,) = set(of_index.args) - {number}
+                if isinstance(index, Index):
+                    return Mul(*[f for f in factors if f is not of_index], KroneckerDelta(index, entry))
+    return None
 
 
 def index_order(i: Index):

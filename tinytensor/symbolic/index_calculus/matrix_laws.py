@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -95,6 +95,7 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
     expr = S(expr)
     if not has_matrices(expr):
         return normal(expr)
+    expr = _inside(expr, symmetry)
     for _ in range(20):
         waiting, terms = spread(expr), []
         while waiting:
@@ -108,6 +109,18 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
             break
         expr = form
     return expr
+
+
+def _inside(expr: Expr, symmetry: bool) -> Expr:
+    """The expression with the arguments of functions, and the bases of powers, in their normal forms."""
+    if not has_matrices(expr) or isinstance(expr, Indexed | OfMatrix | KroneckerDelta | upto):
+        return expr
+    if isinstance(expr, Sum):
+        inside, bound = opened(expr)
+        return total(_inside(inside, symmetry), *bound)
+    if isinstance(expr, Function) or (isinstance(expr, Pow) and not (expr.exp.is_Integer and expr.exp > 0)):
+        return expr.func(*[normal_of_matrices(a, symmetry) for a in expr.args])
+    return expr.func(*[_inside(a, symmetry) for a in expr.args])
 
 
 def shortened(expr: Expr) -> Expr:
@@ -177,11 +190,23 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
         alike = x_turned == y_turned or (symmetry and is_symmetric(inverse))
         if alike and isinstance(inverse, Inverse) and inverse.args[0] == matrix:
             return delta(r, c)
-    if symmetry and x == y and is_lower(x) and x_turned != y_turned:
+    if not symmetry:
+        return None
+    if x == y and is_lower(x) and x_turned != y_turned:
         if isinstance(x, Cholesky) and y_turned:  # L Lᵀ
             return entry(x.args[0], r, c)
         if isinstance(x, Inverse) and x_turned:  # L⁻ᵀ L⁻¹
             return entry(inverse_of(x.args[0].args[0], symmetric=True), r, c)
+        return None
+    return _of_factor(x, x_turned, y, r, c) or _of_factor(y, not y_turned, x, c, r)
+
+
+def _of_factor(x: Matrix, turned: bool, y: Matrix, row, column) -> Expr | None:
+    """The entry of a Cholesky factor or its inverse times S or S⁻¹: Lᵀ S⁻¹ = L⁻¹, L⁻¹ S = Lᵀ."""
+    if isinstance(x, Cholesky) and turned and y == inverse_of(x.args[0], symmetric=True):
+        return entry(inverse_of(x), row, column)
+    if isinstance(x, Inverse) and is_lower(x) and not turned and y == x.args[0].args[0]:
+        return entry(x.args[0], column, row)
     return None
 
 
@@ -197,10 +222,15 @@ def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) 
 
 
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
-    """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, and L_ij [i ≤ j] = L_ij δ(i,j)."""
+    """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, L_ij [i ≤ j] = L_ij δ(i,j), and L⁻¹_ii = 1/L_ii."""
     for f in Mul.make_args(product):
-        if isinstance(f, MatrixEntry) and is_lower(f.matrix):
-            _, i, j = f.args
+        base = f.base if isinstance(f, Pow) else f
+        if not isinstance(base, MatrixEntry) or not is_lower(base.matrix):
+            continue
+        matrix, i, j = base.args
+        if i == j and isinstance(matrix, Inverse):
+            return product.xreplace({base: 1 / entry(matrix.args[0], i, i)}), bound
+        if f is base:
             if product.has(upto(j, i)) and i != j:
                 return product.xreplace({upto(j, i): S.One}), bound
             if product.has(upto(i, j)) and i != j:
@@ -209,13 +239,15 @@ def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
 
 
 def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[Expr] | None:
-    """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p]."""
+    """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p], and half of 1 + δ(p,q) where all else is symmetric."""
     for f in [f for f in Mul.make_args(product) if isinstance(f, upto) and all(isinstance(a, Index) for a in f.args)]:
         p, q = f.args
         beside = product / f
         if p.size != q.size:
             continue
         form, turned = (_close(beside * upto(*pair), bound, symmetry) for pair in ((p, q), (q, p)))
+        if form == turned and p in bound and q in bound:
+            return [beside / 2, beside * delta(p, q) / 2]
         if str(turned) < str(form):
             return [beside, beside * delta(p, q), -beside * upto(q, p)]
     return None

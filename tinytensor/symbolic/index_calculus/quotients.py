@@ -7,7 +7,7 @@ formula is a fraction of polynomials, and it is 0 if its numerator is. These law
     exponents   exp(a + b) = exp(a) exp(b), exp(n log a) = a^n, log(exp(a) b) = a + log b, √u² = u
     sums        Σ_j of a fraction is a sum of its parts: e/(1 + e) is 1 - 1/(1 + e). What has no j leaves the sum.
     roots       √(a b) = √a √b, log(a b) = log a + log b where both are above 0; √u² = |u|
-    steps       [x > 0]² = [x > 0], |x| = x (2 [x > 0] - 1)
+    steps       [x > 0]² = [x > 0], |x| = x (2 [x > 0] - 1), e^([x > 0] y) = 1 + [x > 0] (e^y - 1)
     angles      sin² + cos² = 1, and the angles a + b and n a in those of a and b
 
 `Fractions.assumed` has the conditions on values that the laws need. A formula that is not seen to be 0 may be 0.
@@ -20,7 +20,7 @@ from sympy import QQ, Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symb
 from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyElement, PolyRing, ring
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
     HEADS,
     TABLE,
@@ -141,13 +141,13 @@ class Fractions:
                 return self.log(*arguments)
             case "sqrt":
                 return self.root(*arguments, 2)
+            case "sin":
+                return self._angle(*arguments)[0]
+            case "cos":
+                return self._angle(*arguments)[1]
         arguments = [over / under for over, under in map(self.fraction, arguments)]
-        if isinstance(expr, sympy.sin | sympy.cos):
-            turns = [term.as_coeff_Mul()[0] for term in Add.make_args(expr.args[0])]
-            if (apart := sympy.expand_trig(expr)) != expr and max(map(abs, turns)) <= TURNS:
-                return self.flat(apart)
-            sine, cosine = (self.leaf(f(*map(self.back, arguments))) for f in (sympy.sin, sympy.cos))
-            self.roots[sine] = 1 - cosine**2, 2
+        if row is not None and row.elementary:
+            return self.atom(row.name, *arguments)
         return self.leaf(expr.func(*map(self.back, arguments)))
 
     # ---- sums
@@ -159,7 +159,8 @@ class Fractions:
         form = normal(total(self._in_parts(self.flat(inside), bound), *bound))
         for sum_ in form.atoms(Sum):
             if sum_ not in self.flattened:
-                self.flattened[sum_] = self.leaf(sum_)
+                known = _sum_of_powers(sum_)
+                self.flattened[sum_] = self.leaf(sum_) if known is None else self.flat(known)
         return self.flat(form)
 
     def _in_parts(self, flat: Expr, bound: list[Index]) -> Expr:
@@ -217,11 +218,12 @@ class Fractions:
                 known = sympy.sign(number) * Mul(*[sign**power for _, power, sign in signs if sign])
                 self.above[pattern((known * self.back(unknown[0][0])).expand())] = key
 
-    def sign(self, polynomial: Expr) -> Expr:
-        """1 or -1 if it is known to be above or below 0."""
+    def sign(self, polynomial: Expr, above: bool = False) -> Expr:
+        """1 or -1 if it is known to be above or below 0; unless `above`, a size that may be 0 counts as above."""
         formula = self.back(polynomial)
         for sign, signed in ((S.One, formula), (S.NegativeOne, (-formula).expand())):
-            if self.known.positive(signed):
+            of_sizes = not above and all(isinstance(s, Size) for s in signed.free_symbols) and not_negative(signed)
+            if self.known.positive(signed) or of_sizes:
                 return sign
             if (key := self.above.get(pattern(signed))) is not None:
                 self.assumed.add(key)
@@ -274,10 +276,17 @@ class Fractions:
         result = S.One
         for summand in Add.make_args(over):
             factor, term = summand.as_coeff_Mul()
-            if under == 1 and factor.q <= DEEP and self.calls.get(term, ("",))[0] == "log":
+            steps = [f for f in Mul.make_args(term) if self.roots.get(f) == (f, 2)]
+            if steps:  # a number that is 0 or 1
+                result *= 1 + steps[0] * (self.exp(summand / steps[0] / under) - 1)
+            elif under == 1 and self.calls.get(term, ("",))[0] == "log":
                 _, argument = self.calls[term]
                 self.assume_above_zero(argument)
-                result *= self.root(argument, factor.q) ** factor.p
+                if factor.q <= DEEP:
+                    result *= self.root(argument, factor.q) ** factor.p
+                else:  # a float such as 1.3, as a fraction: a^0.3 a
+                    whole = sympy.floor(factor)
+                    result *= self.atom("exp", (factor - whole) * term) * argument**whole
             else:
                 unit = abs(factor) if factor.q > DEEP else abs(factor.p) if abs(factor.p) > HIGH else S.One
                 factor, term = factor / unit, term * unit
@@ -310,20 +319,43 @@ class Fractions:
         return atom
 
     def _step(self, u: Expr) -> Expr:
-        """[u > 0]: factors above 0 are left out."""
+        """[u > 0]: steps among the factors stand before it, and factors above 0 are left out."""
         number, factors = self.factors(u)
-        argument = S(sympy.sign(number))
+        steps, argument = S.One, S(sympy.sign(number))
         for f, power in factors:
-            sign = self.sign(f)
-            argument *= sign**power if sign else f ** (2 - power % 2)
+            if self.roots.get(f) == (f, 2):
+                steps *= f
+            elif sign := self.sign(f, above=True):
+                argument *= sign**power
+            elif power % 2:
+                argument *= f
+            elif power > 0:  # f² > 0 where f ≠ 0
+                differs = self.ties and varies(self.back(f))
+                argument *= 1 if differs else f**2
+                self.assumed |= {"tie"} if differs else set()
         argument = expand(argument)
         if argument.is_number:
-            return S.One if argument > 0 else S.Zero
+            return steps if argument > 0 else S.Zero
         negative = min(Add.make_args(argument), key=str).as_coeff_Mul()[0] < 0
         if self.ties and negative and varies(self.back(argument)):
             self.assumed.add("tie")
-            return 1 - self.leaf(theta(self.back(expand(-argument))))
-        return self.leaf(theta(self.back(argument)))
+            return steps * (1 - self.leaf(theta(self.back(expand(-argument)))))
+        return steps * self.leaf(theta(self.back(argument)))
+
+    def _angle(self, u: Expr) -> tuple[Expr, Expr]:
+        """sin u and cos u."""
+        over, under = self.fraction(u)
+        sin, cos = S.Zero, S.One
+        for summand in Add.make_args(over):
+            factor, term = summand.as_coeff_Mul()
+            if not (factor.is_Integer and abs(factor) <= TURNS):
+                factor, term = sympy.sign(factor), abs(factor) * term
+            sine, cosine = (self.atom(name, term / under) for name in ("sin", "cos"))
+            self.roots[sine] = 1 - cosine**2, 2
+            sine = sine if factor > 0 else -sine
+            for _ in range(abs(int(factor))):
+                sin, cos = expand(sin * cosine + cos * sine), expand(cos * cosine - sin * sine)
+        return sin, cos
 
     # ---- fractions
 
@@ -345,6 +377,15 @@ def in_steps(formula: Expr) -> Expr:
     return formula
 
 
+def _sum_of_powers(sum_: Sum) -> Expr | None:
+    """Σ_i i^k over 1..N by Bernoulli's polynomial; None for another sum."""
+    index, _, size = sum_.limits[0]
+    base, power = sum_.function.as_base_exp()
+    if len(sum_.limits) > 1 or base != index or not (power.is_Integer and power > 0 and not_negative(size)):
+        return None
+    return expand(sympy.bernoulli(power + 1, size + 1) - sympy.bernoulli(power + 1, 1)) / (power + 1)
+
+
 def off_ties(x: Expr, known: Signs) -> Expr:
     """[x = 0] where numbers that are compared differ: known of a number, and 0 where x can be 0 in few points alone.
 
@@ -359,6 +400,8 @@ def off_ties(x: Expr, known: Signs) -> Expr:
     if isinstance(form, Sum) and known.not_negative(form.function):
         filled = all(not_negative(size - 1) for _, _, size in form.limits)
         return S.Zero if filled and off_ties(form.function, known) is S.Zero else same(x)
+    if form.is_number:
+        return S(int(form == 0))
     return S.Zero if _zero_in_few_points(form, known) else same(x)
 
 

@@ -9,7 +9,7 @@
 The laws of `vanishes`:
 
     sums        the normal form of formulas.py, with the laws of matrices (matrix_laws.py)
-    places      sums of comparisons of whole numbers as counts; an index over few numbers in cases
+    places      comparisons of whole numbers in one form, sums of them as counts; an index over few numbers in cases
     fractions   roots, exponentials, angles and quotients (quotients.py)
     maxima      the share of a largest entry written out; it is 1 where no other entry is as large
     steps       [-x > 0] is 1 - [x > 0] where x is not 0; cases of steps that lie at numbers
@@ -25,14 +25,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Dummy, Expr, Indexed, Integer, S, Sum, floor
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
+    Index,
+    Size,
     fits,
     free,
     fresh,
     index_order,
     normal,
+    not_negative,
+    with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.functions import detach, floored, same, theta, upto, with_need
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
@@ -147,6 +151,7 @@ def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iter
 
 def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
     """The conditions under which a normal form is 0 by fractions, by cases of indices, or between corners."""
+    form = _without_known_steps(form, known)
     for ties in (False, True) if form.has(*STEPS) else (False,):
         fractions = Fractions(known, ties)
         if form == 0 or fractions.vanishes(form):
@@ -170,16 +175,75 @@ def without_detach(expr: Expr) -> Expr:
 
 
 def _in_one_form(expr: Expr) -> Expr:
-    """A normal form with sums of comparisons of whole numbers as counts."""
+    """A normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
     if expr.has(floored):
         expr = normal(expr.replace(floored, _floor))
-    return normal(counted(expr)) if expr.has(upto) else expr
+    for _ in range(4 if expr.has(upto, KroneckerDelta) else 0):
+        before = expr
+        try:
+            expr = normal(of_whole_numbers(counted(normal(with_one_index(expr)))))
+        except TypeError:  # indices of two ranges are compared: the form stays as it is
+            break
+        if expr == before:
+            break
+    return expr
+
+
+def _least(number: Expr) -> Expr:
+    """A bound from below of an expanded number: an index with a factor above 0 is 1, with one below 0 its size."""
+    for i in sorted(number.atoms(Index), key=index_order):
+        slope = number.coeff(i)
+        constant = (number - slope * i).expand()
+        if not slope.has(i) and not constant.has(i) and (slope.is_positive or slope.is_negative):
+            number = (constant + slope * (1 if slope.is_positive else i.size)).expand()
+    return number
 
 
 def _floor(x: Expr) -> Expr:
     """⌊x⌋, known where x is a whole number and a fraction: ⌊i - 1/2⌋ is i - 1."""
     fraction, whole_number = x.expand().as_coeff_Add()
     return whole_number + floor(fraction) if whole_number.is_integer else floored(x)
+
+
+def with_one_index(expr: Expr) -> Expr:
+    """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
+
+    def goes(i: Expr, j: Expr, term: Expr) -> bool:
+        if not isinstance(i, Index) or j.has(i) or not fits(j, i.size) or term.has(Sum):
+            return False
+        return not isinstance(j, Index) or not fits(i, j.size)  # where either fits, the normal form has chosen
+
+    return with_equal_indices(expr, goes)
+
+
+def of_whole_numbers(expr: Expr) -> Expr:
+    """The expression with one form for each comparison of whole numbers.
+
+    m <= i is also not i + 1 <= m; and m <= i + 2 is m <= i, or m = i + 1, or m = i + 2.
+    """
+
+    def compared(index: Expr, limit: Expr) -> Expr:
+        distance = (limit - index).expand()
+        if not_negative(_least(distance)):
+            return S.One
+        if not_negative(_least(-distance - 1)):
+            return S.Zero
+        symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
+        if not symbols:
+            return upto(index, limit)
+        if distance.coeff(symbols[0]).is_negative:
+            return 1 - compared(S.Zero, -distance - 1)
+        offset, difference = distance.as_coeff_Add()
+        indices = [s for s in symbols if isinstance(s, Index)]
+        if offset.is_Integer and abs(offset) <= NEAR and len(indices) == len(symbols) == 2:
+            i, j = indices
+            if difference == i - j:
+                between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
+                steps = Add(*[KroneckerDelta(j, i + k) for k in between])
+                return upto(j, i) + (steps if offset > 0 else -steps)
+        return upto(S.Zero, distance)
+
+    return expr.replace(upto, compared)
 
 
 def counted(expr: Expr) -> Expr:
@@ -217,6 +281,15 @@ def with_shares(expr: Expr, shares: Sequence[Share], alone: bool) -> Expr:
         written = single if alone else share
         expr = expr.xreplace({e: fresh(written).xreplace(dict(zip(entry.indices, e.indices))) for e in entries})
     return expr.xreplace({dummy: equality for equality, dummy in hidden.items()})
+
+
+def _without_known_steps(form: Expr, known: Signs) -> Expr:
+    """The form without the steps of numbers whose sign is known: [x = 0] is 0 and [x > 0] is 1 for a sum of e^u."""
+
+    def step(x: Expr) -> Expr:
+        return S.One if known.positive(x) else S.Zero if known.not_negative(-x) else theta(x)
+
+    return form.replace(theta, step).replace(same, lambda x: S.Zero if known.not_zero(x) else same(x))
 
 
 def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, assumed: set[str]) -> bool:
