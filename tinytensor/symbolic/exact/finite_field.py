@@ -200,32 +200,32 @@ class Residue(Exact):
 
     # ------------------------------------------------------------------------------------- arithmetic
 
-    def __add__(self, other):
-        if other.__class__ is Residue is self.__class__:
+    def __add__(self, operand):
+        if operand.__class__ is Residue is self.__class__:
             r = _new(Residue)
-            r.value = self.value + other.value
-            r.tangent = self.tangent + other.tangent
-            r.witness = self.witness + other.witness
-            r.size = self.size + other.size
-            r.slope_size = self.slope_size + other.slope_size
+            r.value = self.value + operand.value
+            r.tangent = self.tangent + operand.tangent
+            r.witness = self.witness + operand.witness
+            r.size = self.size + operand.size
+            r.slope_size = self.slope_size + operand.slope_size
             return r
-        return _sum(self, other)
+        return _sum(self, operand)
 
-    def __mul__(self, other):
-        if other.__class__ is Residue is self.__class__:
-            r, u, v = _new(Residue), self.value, other.value
+    def __mul__(self, operand):
+        if operand.__class__ is Residue is self.__class__:
+            r, u, v = _new(Residue), self.value, operand.value
             r.value = u * v
-            r.tangent = u * other.tangent + v * self.tangent
-            r.witness = self.witness * other.witness
-            r.size = size = self.size + other.size
-            r.slope_size = size + self.slope_size + other.slope_size
+            r.tangent = u * operand.tangent + v * self.tangent
+            r.witness = self.witness * operand.witness
+            r.size = size = self.size + operand.size
+            r.slope_size = size + self.slope_size + operand.slope_size
             return r
-        return _product(self, other)
+        return _product(self, operand)
 
-    def __sub__(self, other):
-        return self + -other if isinstance(other, Residue) else super().__sub__(other)
+    def __sub__(self, operand):
+        return self + -operand if isinstance(operand, Residue) else super().__sub__(operand)
 
-    __truediv__ = binary(lambda self, other: _quotient(self, other))
+    __truediv__ = binary(lambda self, operand: _quotient(self, operand))
 
     def __neg__(self):
         return _make(-self.value, -self.tangent, -self.witness, self.size, self.slope_size)
@@ -257,23 +257,23 @@ class Residue(Exact):
 
     # ------------------------------------------------------------------------- comparisons: by witness
 
-    def _sign(self, other: "Residue") -> int:
+    def _sign(self, operand: "Residue") -> int:
         """The sign of self - other: exact for numbers, else by the witnesses, unless they and the values are equal."""
-        a, b = self.number(), other.number()
+        a, b = self.number(), operand.number()
         if (a is not None and b is not None) or a == -math.inf or b == -math.inf:
-            a, b = self.witness if a is None else a, other.witness if b is None else b
+            a, b = self.witness if a is None else a, operand.witness if b is None else b
             return (a > b) - (a < b)
         f = field()
-        if self.witness == other.witness and f.equal(self.value, other.value, self.size + other.size):
+        if self.witness == operand.witness and f.equal(self.value, operand.value, self.size + operand.size):
             return 0
-        gap = self._gap(other)
+        gap = self._gap(operand)
         f.comparisons += 1
         f.closest = min(f.closest, abs(gap))
         return 1 if gap > 0 else -1
 
-    def equals(self, other) -> bool:
+    def equals(self, operand) -> bool:
         """Has `other` the same value? (Whether the formulas are one is then a matter of probability.)"""
-        return (self.value - Residue.of(other).value) % field().prime == 0
+        return (self.value - Residue.of(operand).value) % field().prime == 0
 
     # --------------------------------------------------------------------------------------- functions
 

@@ -150,13 +150,13 @@ NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands th
 def binary(operation: Callable) -> Callable:
     """An operator: a number as other operand becomes exact; any other (array, tensor) gets NotImplemented."""
 
-    def method(self, other):
+    def method(self, operand):
         step()
-        if not isinstance(other, self.scalar_type):
-            if not isinstance(other, NUMBERS):
+        if not isinstance(operand, self.scalar_type):
+            if not isinstance(operand, NUMBERS):
                 return NotImplemented
-            other = self.scalar_type.of(other)
-        return operation(self, other)
+            operand = self.scalar_type.of(operand)
+        return operation(self, operand)
 
     return method
 
@@ -187,8 +187,8 @@ class Exact:
         raise NotImplementedError
 
     @binary
-    def __pow__(self, other):
-        exponent = other.number()
+    def __pow__(self, operand):
+        exponent = operand.number()
         if exponent is not None and exponent.denominator == 1:
             if exponent < 0 and self.number() == 0:
                 raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
@@ -196,25 +196,25 @@ class Exact:
         if exponent is not None and exponent.denominator == 2:
             return self._half_power(int(2 * exponent))
         if self > 0:  # a^b = e^(b log a), on the path where a is positive
-            return (other * self.log()).exp()
-        if self.number() == 0 and other > 0:
+            return (operand * self.log()).exp()
+        if self.number() == 0 and operand > 0:
             return self
-        raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
+        raise Undecided(f"{self} ** {operand}: a power that is no whole number needs a positive base")
 
     def _half_power(self, n: int):
         """x^(n / 2)."""
         return self.sqrt() ** n
 
-    __sub__ = binary(lambda self, other: self + -other)
-    __floordiv__ = binary(lambda self, other: (self / other).floor())
-    __mod__ = binary(lambda self, other: self - other * (self // other))
-    __radd__ = binary(lambda self, other: self + other)
-    __rmul__ = binary(lambda self, other: self * other)
-    __rsub__ = binary(lambda self, other: other - self)
-    __rtruediv__ = binary(lambda self, other: other / self)
-    __rfloordiv__ = binary(lambda self, other: other // self)
-    __rmod__ = binary(lambda self, other: other % self)
-    __rpow__ = binary(lambda self, other: other**self)
+    __sub__ = binary(lambda self, operand: self + -operand)
+    __floordiv__ = binary(lambda self, operand: (self / operand).floor())
+    __mod__ = binary(lambda self, operand: self - operand * (self // operand))
+    __radd__ = binary(lambda self, operand: self + operand)
+    __rmul__ = binary(lambda self, operand: self * operand)
+    __rsub__ = binary(lambda self, operand: operand - self)
+    __rtruediv__ = binary(lambda self, operand: operand / self)
+    __rfloordiv__ = binary(lambda self, operand: operand // self)
+    __rmod__ = binary(lambda self, operand: operand % self)
+    __rpow__ = binary(lambda self, operand: operand**self)
 
     def __neg__(self):
         return self * -1
@@ -224,21 +224,21 @@ class Exact:
 
     # ------------------------------------------------------------------------- comparisons: by witness
 
-    def _gap(self, other: "Exact") -> float:
+    def _gap(self, operand: "Exact") -> float:
         """The witness of self - other; Undecided if the two are too close to say which is larger."""
-        if not differ(self.witness, other.witness):  # NaN and overflow, too
+        if not differ(self.witness, operand.witness):  # NaN and overflow, too
             raise Undecided(
-                f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
-                f"{other.witness!r}; choose other witnesses"
+                f"{self} or {operand}: which is larger can't be decided, their witnesses are {self.witness!r} and "
+                f"{operand.witness!r}; choose other witnesses"
             )
-        return self.witness - other.witness
+        return self.witness - operand.witness
 
-    __lt__ = binary(lambda self, other: self._sign(other) == -1)
-    __le__ = binary(lambda self, other: self._sign(other) in (-1, 0))
-    __gt__ = binary(lambda self, other: self._sign(other) == 1)
-    __ge__ = binary(lambda self, other: self._sign(other) in (1, 0))
-    __eq__ = binary(lambda self, other: self._sign(other) == 0)
-    __ne__ = binary(lambda self, other: self._sign(other) != 0)
+    __lt__ = binary(lambda self, operand: self._sign(operand) == -1)
+    __le__ = binary(lambda self, operand: self._sign(operand) in (-1, 0))
+    __gt__ = binary(lambda self, operand: self._sign(operand) == 1)
+    __ge__ = binary(lambda self, operand: self._sign(operand) in (1, 0))
+    __eq__ = binary(lambda self, operand: self._sign(operand) == 0)
+    __ne__ = binary(lambda self, operand: self._sign(operand) != 0)
     __hash__ = None
 
     def __bool__(self):
@@ -365,30 +365,30 @@ class Symbolic(Exact):
     # ------------------------------------------------------------------------------------- arithmetic
 
     @binary
-    def __add__(self, other):
-        if other._expr is S.Zero:
+    def __add__(self, operand):
+        if operand._expr is S.Zero:
             return self
         if self._expr is S.Zero:
-            return other
+            return operand
         result = _new(Symbolic)
-        result._expr, result._parts, result.witness = None, (self, other), self.witness + other.witness
+        result._expr, result._parts, result.witness = None, (self, operand), self.witness + operand.witness
         return result
 
     @binary
-    def __mul__(self, other):
-        for factor, product in ((self, other), (other, self)):
+    def __mul__(self, operand):
+        for factor, product in ((self, operand), (operand, self)):
             if factor.expr is S.One or (product.expr is S.Zero and factor.isfinite()):
                 return product
-        return self._make(self.expr * other.expr, self.witness * other.witness)
+        return self._make(self.expr * operand.expr, self.witness * operand.witness)
 
     @binary
-    def __truediv__(self, other):
-        if other.expr is S.Zero:
+    def __truediv__(self, operand):
+        if operand.expr is S.Zero:
             raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
-        _needs("denominator", other.expr)
-        if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
+        _needs("denominator", operand.expr)
+        if operand.expr is S.One or (self.expr is S.Zero and operand.isfinite()):
             return self
-        return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
+        return self._make(self.expr / operand.expr, self.witness / operand.witness if operand.witness else math.nan)
 
     def _power(self, n: int):
         if n < 0:
@@ -397,20 +397,20 @@ class Symbolic(Exact):
 
     # ------------------------------------------------------------------------- comparisons: by witness
 
-    def _sign(self, other: "Symbolic") -> int | None:
+    def _sign(self, operand: "Symbolic") -> int | None:
         """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
-        a, b = self.number(), other.number()
+        a, b = self.number(), operand.number()
         if a is not None and b is not None:
             return (a > b) - (a < b)
-        if self.isnan() or other.isnan():
+        if self.isnan() or operand.isnan():
             return None
-        if self.expr == other.expr:
+        if self.expr == operand.expr:
             return 0
-        if not self.isfinite() or not other.isfinite():
-            return (self.witness > other.witness) - (self.witness < other.witness)
-        gap = self._gap(other)
+        if not self.isfinite() or not operand.isfinite():
+            return (self.witness > operand.witness) - (self.witness < operand.witness)
+        gap = self._gap(operand)
         for conditions in _paths.get():
-            conditions.append(Condition(self - other if gap > 0 else other - self))
+            conditions.append(Condition(self - operand if gap > 0 else operand - self))
         return 1 if gap > 0 else -1
 
     def __hash__(self):
@@ -438,18 +438,18 @@ class Symbolic(Exact):
 
     # -------------------------------------------------------------------------------------------- proofs
 
-    def equals(self, other) -> bool:
+    def equals(self, operand) -> bool:
         """Is this equal to `other` for all values of the symbols (on the path that was taken)?
 
         True is a proof, where each argument of a root or a logarithm is above 0: the difference is brought to one
         fraction of polynomials in the symbols and in the functions' values (quotients.py), and its numerator is 0.
         """
-        other = Symbolic.of(other)
-        if not self.isfinite() or not other.isfinite():
-            return self.witness == other.witness and not self.isfinite() and not other.isfinite()
-        if differ(self.witness, other.witness, 1e-6):
+        operand = Symbolic.of(operand)
+        if not self.isfinite() or not operand.isfinite():
+            return self.witness == operand.witness and not self.isfinite() and not operand.isfinite()
+        if differ(self.witness, operand.witness, 1e-6):
             return False
-        return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _fractions.get()) is not None
+        return self.expr == operand.expr or vanishes_at_size(self.expr - operand.expr, _fractions.get()) is not None
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""

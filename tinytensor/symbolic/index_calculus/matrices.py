@@ -202,16 +202,13 @@ class Matrices:
     # ------------------------------------------------------------------------------------------------ products
 
     def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
-        """A product of entries, summed over some indices, one after the other; δ(i, j) v_i is diag(v)."""
-        diagonal = KroneckerDelta(rows, columns) if rows and columns and rows.size == columns.size else None
-        if inside.is_Mul and diagonal in inside.args:
-            entries = (inside / diagonal).xreplace({columns: rows})
-            if not free(entries):
-                return self.scale_by(replace(self.delta(diagonal), rows=rows, columns=columns), entries)
-            vector = self.broadcast_to(self.product(entries, over, rows, None), rows, None)
-            return DIAGONAL(vector, axes=(rows, columns))
-        if diagonal and inside.is_Mul and not over and any(f.is_Add and f.has(diagonal) for f in inside.args):
-            return self.of(inside.expand(deep=False), rows, columns)
+        """A product of entries, summed over some indices, one after the other."""
+        if inside.is_Mul and rows and columns and rows.size == columns.size:
+            diagonal = KroneckerDelta(rows, columns)
+            if diagonal in inside.args:
+                return self.diagonal(inside / diagonal, over, rows, columns)
+            if not over and any(f.is_Add and f.has(diagonal) for f in inside.args):
+                return self.of(inside.expand(deep=False), rows, columns)
         number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(inside, self.names)
         divisors = [f for f in below if free(f)]
         result = None if divisors else self.trace(above, over)
@@ -223,6 +220,15 @@ class Matrices:
             result = self.multiply_entries(parts, rows, columns, quotients)
         result = self.scale_by(result, abs(number) / Mul(*[f for f in below if f not in divisors]))
         return NEGATIVE(result) if number < 0 else result
+
+    def diagonal(self, inside: Expr, over: list[Index], rows: Index, columns: Index) -> Matrix:
+        """diag(v) for δ(i, j) v_i: `inside` is v."""
+        entries = inside.xreplace({columns: rows})
+        if not free(entries):
+            identity = self.delta(KroneckerDelta(rows, columns))
+            return self.scale_by(replace(identity, rows=rows, columns=columns), entries)
+        vector = self.broadcast_to(self.product(entries, over, rows, None), rows, None)
+        return DIAGONAL(vector, axes=(rows, columns))
 
     def trace(self, factors: list[Expr], over: list[Index]) -> Matrix | None:
         """tr(A) for Σ_k A_kk, tr(A B) for Σ_ij A_ij B_ji, with numbers in front."""

@@ -447,7 +447,6 @@ class _Quotient:
         cancel, as they do most often, the product of all polynomials is never multiplied out.
         """
         over = terms[0].over.ring.zero
-        one = over.ring.one
         groups: dict[frozenset, list[_Quotient]] = {}
         for term in terms:
             groups.setdefault(frozenset(term.under), []).append(term)
@@ -459,7 +458,7 @@ class _Quotient:
                 under[p] = max(power, under.get(p, 0))
         for term in terms:
             missing = {p: power - term.under.get(p, 0) for p, power in under.items()}
-            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=one)
+            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=over.ring.one)
         return _Quotient(over, under)
 
     def lowest(self) -> tuple[PolyElement, PolyElement]:

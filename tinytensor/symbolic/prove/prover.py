@@ -263,9 +263,9 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
 
 def _refuted(proof: Proof, point: dict[str, np.ndarray], sentence: str, *more: str) -> Proof:
     """The proof, refuted by numbers at this point."""
-    at = "; ".join(f"{name} = {format_numbers(values)}" for name, values in point.items())
+    numbers = "; ".join(f"{name} = {format_numbers(values)}" for name, values in point.items())
     known = [line for line in proof.against if line != INEXACT]
-    return replace(proof, verdict="refuted", against=(*known, sentence, f"at {at}", *more))
+    return replace(proof, verdict="refuted", against=(*known, sentence, f"at {numbers}", *more))
 
 
 def _judged(proof: Proof, outcome: Outcome) -> Proof:

@@ -241,9 +241,7 @@ def contents(value) -> tuple[object, list] | None:
     """The numbers that an object is, and the objects that it holds; None if it is not of the list."""
     cls = type(value)
     if issubclass(cls, Tensor):
-        numbers = getattr(value._data, "term", None) or array_numbers(value._data)
-        classes = [] if issubclass(cls, SymbolicTensor) else [cls]
-        return (value._requires_grad, numbers), [*classes, value._grad, value._hooks, value.__dict__]
+        return _contents_of_tensor(value)
     if cls is np.ndarray:
         return None if value.dtype.hasobject else (array_numbers(value), [])
     if is_constant(value) or is_listed(value) or (cls is type and is_base(value)):
@@ -260,6 +258,12 @@ def contents(value) -> tuple[object, list] | None:
     if cls is np.random.Generator:
         return str(value.bit_generator.state), []
     return (None, parts_of_object(value)) if all(is_base(c) or is_plain(c) for c in cls.__mro__) else None
+
+
+def _contents_of_tensor(x: Tensor) -> tuple[object, list]:
+    numbers = getattr(x._data, "term", None) or array_numbers(x._data)
+    classes = [] if issubclass(type(x), SymbolicTensor) else [type(x)]
+    return (x._requires_grad, numbers), [*classes, x._grad, x._hooks, x.__dict__]
 
 
 def array_numbers(x: np.ndarray) -> tuple:
