@@ -59,7 +59,7 @@ def test_functions_and_gradients_are_those_of_the_seed():
 
 
 def all_of(verdict: str):
-    return lambda derivation, by_hand: {n: Checked(n, verdict) for n in by_hand}
+    return lambda derivation, by_hand: {n: Checked(n, "", None, verdict) for n in by_hand}
 
 
 def by_numbers_at_large_sizes(derivation, by_hand):
@@ -76,7 +76,7 @@ def by_numbers_at_large_sizes(derivation, by_hand):
             (want,) = pairs.grad(out, [inputs[argument]], upstream)
             point = pairs.Point(at, inputs, upstream, {argument: want.numpy()}, ties=False, any=True)
             right = right and not pairs.differs(hand, argument, point)
-        verdicts[argument] = Checked(argument, "proved" if right else "refuted")
+        verdicts[argument] = Checked(argument, "", None, "proved" if right else "refuted")
     return verdicts
 
 
@@ -129,14 +129,14 @@ def point(at=None, ties=False, any=True, **indices):
     ],
 )
 def test_conditions_exclude_sizes_and_values(condition, inside, outside):
-    verdict = Checked("x", "proved", conditions=(condition,))
+    verdict = Checked("x", "", None, "proved", conditions=(condition,))
     assert not pairs.excluded(verdict, inside, "2 for 1")
     assert pairs.excluded(verdict, outside, "2 for 1")
-    assert not pairs.excluded(Checked("x", "proved"), outside, "2 for 1")
+    assert not pairs.excluded(Checked("x", "", None, "proved"), outside, "2 for 1")
 
 
 def test_denominators_exclude_what_is_no_number():
-    verdict = Checked("x", "proved", conditions=("no denominator is 0",))
+    verdict = Checked("x", "", None, "proved", conditions=("no denominator is 0",))
     assert pairs.excluded(verdict, point(), "nan for 1 at [0]")
     assert not pairs.excluded(verdict, point(), "2 for 1 at [0]")
 
