@@ -226,9 +226,8 @@ def compare_at_samples(derivation: Result, name: Key, function: Callable) -> Com
     compared = compare(inside, difference)
     if failures and not any(map(runs, inside)):
         raise failures[0]
-    if (
-        compared.equal and not compared.stopped and not compared.tried()
-    ):  # it always compares equal numbers, as in x == x.max()
+    # it always compares equal numbers, as in x == x.max()
+    if compared.equal and not compared.stopped and not compared.tried():
         compared.example = compared.example or compared.equal
     return compared
 

@@ -267,10 +267,7 @@ def _run_backward(function: type, names: list[str], values: dict) -> Sequence:
     inputs = [values[n] for n in names]
     ctx, result = _run_forward(function, inputs)
     if (reading := reading_of(inputs)) is not None:
-        reading.outside["ctx", id(ctx)] = (
-            vars(ctx),
-            snapshot(vars(ctx)),
-        )
+        reading.outside["ctx", id(ctx)] = vars(ctx), snapshot(vars(ctx))
     title = function.__name__
     g = values[UPSTREAM]
     gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])
@@ -286,7 +283,8 @@ def _checked(result: Result, name: Key, hand: Callable | Formula, time: TimeLimi
     decided = partial(Checked, name, result.label(name), result.gradients.get(name))
     compared = Comparison() if isinstance(hand, Formula) else compare_at_samples(result, name, hand)
     if compared.example:
-        return decided("refuted", "", compared.example, find_term=partial(_find_term, result, name, hand))
+        find = partial(_find_term, result, name, partial(_read, result, name, hand))
+        return decided("refuted", "", compared.example, find_term=find)
     try:
         if not (result.stopped or compared.stopped):
             stage(f"the gradient of {name} was proved")
@@ -311,7 +309,7 @@ def _proved(result: Result, name: Key, hand: Callable | Formula, compared: Compa
     except TypeError as error:  # indices of two ranges meet
         raise NotDerivable(str(error)) from None
     if theorem is None:
-        return decided("undecided", find_term=partial(_find_term, result, name, hand))
+        return decided("undecided", find_term=partial(_find_term, result, name, lambda: by_hand))
     keys = theorem.hypotheses
     if "equality" in compared.needed - keys:
         raise NotDerivable("where numbers that are compared by == are equal, the two differ")
@@ -333,11 +331,11 @@ def _read(result: Result, name: Key, hand: Callable | Formula) -> HandGradient:
 # ------------------------------------------------------------------------------------------------ what differs
 
 
-def _find_term(result: Result, name: Key, hand: Callable | Formula) -> str:
+def _find_term(result: Result, name: Key, read: Callable[[], HandGradient]) -> str:
     """What differs, in words; empty if it is not seen in a few seconds."""
     try:
         with limited(TimeLimit("check", result.name, TERM, False)):
-            return _term(result, name, _read(result, name, hand)) if name in result.gradients else ""
+            return _term(result, name, read()) if name in result.gradients else ""
     except WrongShape as error:
         return str(error)
     except (TooLong, NotDerivable):

@@ -90,7 +90,8 @@ class Moved:
             if plain == 0:
                 continue
             in_factors = moved(line, known)
-            right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
+            ways = dict.fromkeys((in_factors, forms.get(line.name, in_factors)))
+            right = min(map(self.shorten, ways), key=cost)
             new = known[line.name] = self.dotted(line.name)
             self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
 

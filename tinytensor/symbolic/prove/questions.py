@@ -30,6 +30,7 @@ from tinytensor.symbolic.reading.language import (
     DUNDERS,
     REFLECTION,
     asks_by_name,
+    catches,
     changed_names,
     instructions_of,
     is_first_call,
@@ -152,7 +153,7 @@ class Questions:
             self.note(f"uses {name}", where)
         if NAN & names:
             self.conditions[FINITE] = None
-        if _catches(instructions_of(code)):
+        if catches(instructions_of(code)):
             self.note("catches errors, which floats need not raise", where)
         for i in instructions_of(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
@@ -221,13 +222,6 @@ def _is_computed(x) -> bool:
 def _is_exact(x) -> bool:
     """Is it an exact scalar, or an array of them?"""
     return isinstance(x, Exact) or (isinstance(x, np.ndarray) and x.dtype == OBJECT)
-
-
-def _catches(instructions: list[dis.Instruction]) -> bool:
-    """Is there an `except`? (The end of a `with` and a `finally` raise the error once more.)"""
-    exits = {i.offset for i in instructions if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
-    starts = (i.offset for i in instructions if i.opname == "PUSH_EXC_INFO")
-    return any(exits.isdisjoint(range(start, start + 8)) for start in starts)
 
 
 def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:

@@ -103,6 +103,13 @@ def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
     return [i for i in result if i.opname != "EXTENDED_ARG"]
 
 
+def catches(instructions: list[dis.Instruction]) -> bool:
+    """Is there an `except`? The end of a `with` and a `finally` raise the error once more."""
+    exits = {i.offset for i in instructions if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    starts = (i.offset for i in instructions if i.opname == "PUSH_EXC_INFO")
+    return any(exits.isdisjoint(range(start, start + 8)) for start in starts)
+
+
 def with_the_one_before(instructions: list) -> Iterator[tuple[dis.Instruction, dis.Instruction, str]]:
     """Each instruction behind the one before it (the first behind itself), and the name in it."""
     for before, i in itertools.pairwise([instructions[0], *instructions]):
@@ -113,11 +120,10 @@ def _questions(code: types.CodeType, local: dict) -> Iterator[str]:
     """What would ask an object without asking the size in it, or outlives the call, in words."""
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         yield "is a coroutine, whose __aexit__() may end an exception"
-    exits = {i.offset for i in instructions_of(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    if catches(instructions_of(code)):
+        yield "catches exceptions: an error at these sizes may be none at others"
     first = code.co_varnames[:1] if code.co_name == "__init__" else ()
     for before, i, name in with_the_one_before(instructions_of(code)):
-        if i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8)):
-            yield "catches exceptions: an error at these sizes may be none at others"
         if i.opname.startswith("LOAD") and i.opname.endswith(("_ATTR", "_METHOD")) and is_inner(name):
             yield f"uses .{name}, which need not ask the size"
         if i.opname in ("MATCH_CLASS", "LOAD_BUILD_CLASS", "IMPORT_NAME"):
