@@ -181,6 +181,7 @@ Definition relu (x : R) : R := if Rlt_dec 0 x then x else 0.
 Definition theta (x : R) : R := if Rlt_dec 0 x then 1 else 0.
 Definition sign (x : R) : R := if Rlt_dec 0 x then 1 else if Rlt_dec x 0 then -1 else 0.
 Definition same (x : R) : R := if Req_EM_T x 0 then 1 else 0.
+Definition sinc (x : R) : R := if Req_EM_T x 0 then 1 else sin (PI * x) / (PI * x).
 Definition larger (x y : R) : R := if Rlt_dec y x then x else y.
 Definition density (x : R) : R := exp (- (x ^ 2) / 2) / sqrt (2 * PI).
 Definition Phi (x : R) : R := 1 / 2 + RInt density 0 x.
@@ -302,6 +303,17 @@ Proof.
   - apply (is_derive_ext_loc f); [|now apply Df]. apply (filter_imp (fun y => 0 < y)); [exact Hf|now apply locally_above].
   - assert (x < 0) as L by lra.
     apply (is_derive_ext_loc g); [|now apply Dg]. apply (filter_imp (fun y => y < 0)); [exact Hg|now apply locally_below].
+Qed.
+
+Lemma sinc_derive : forall x, x <> 0 -> is_derive sinc x ((cos (PI * x) - sinc x) / x).
+Proof.
+  intros x H. pose proof PI_RGT_0.
+  apply (derive_by_side sinc (fun y => sin (PI * y) / (PI * y)) (fun y => sin (PI * y) / (PI * y))); auto; intros;
+    unfold sinc.
+  - destruct (Req_EM_T y 0); lra.
+  - destruct (Req_EM_T y 0); lra.
+  - destruct (Req_EM_T x 0); [lra|]. auto_derive; [nra|]. field. lra.
+  - destruct (Req_EM_T x 0); [lra|]. auto_derive; [nra|]. field. lra.
 Qed.
 
 Lemma relu_derive : forall x, x <> 0 -> is_derive relu x (theta x).
@@ -697,6 +709,7 @@ Ltac backward :=
   | |- push _ (fun r => softplus (@?f r)) _ _ => eapply (push_compose _ f softplus); [apply softplus_derive | cbv beta; backward]
   | |- push _ (fun r => Phi (@?f r)) _ _ => eapply (push_compose _ f Phi); [apply Phi_derive | cbv beta; backward]
   | |- push _ (fun r => erf (@?f r)) _ _ => eapply (push_compose _ f erf); [apply erf_derive | cbv beta; backward]
+  | |- push _ (fun r => sinc (@?f r)) _ _ => eapply (push_compose _ f sinc); [apply sinc_derive; side | cbv beta; backward]
   | |- push _ (fun r => relu (@?f r)) _ _ => eapply (push_compose _ f relu); [apply relu_derive; side | cbv beta; backward]
   | |- push _ (fun r => theta (@?f r)) _ _ => eapply (push_compose _ f theta); [apply theta_derive; side | cbv beta; backward]
   | |- push _ (fun r => same (@?f r)) _ _ => eapply (push_compose _ f same); [apply same_derive; side | cbv beta; backward]

@@ -72,10 +72,11 @@ def atanh(x: Tensor) -> Tensor:
 @register("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
+    dtype = result_type(y, x)  # first: a 0-d tensor counts less in it, and broadcasting adds dimensions
+    y, x = (_float(t.to(dtype)) for t in (y, x))
     if state.reading is not None and (angle := state.reading.whole("atan2", y, x)) is not None:
         return angle
-    dtype = result_type(y, x)  # first: a 0-d tensor counts less in it, and the next line adds dimensions
-    y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
+    y, x = broadcast_tensors(y, x)
     # The origin has no direction, and two infinities have the direction of (1, 1): there the gradient is 0.
     left, below = signbit(x), signbit(y)
     origin, corner = logical_and(x == 0, y == 0), logical_and(absolute(x) == absolute(y), logical_not(isfinite(x)))
@@ -276,6 +277,8 @@ def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
 def sinc(x: Tensor) -> Tensor:
     r"""y = \sin(\pi x) / (\pi x), and 1 at 0."""
     x = _float(x)
+    if state.reading is not None and (y := state.reading.whole("sinc", x)) is not None:
+        return y
     exact = x.dtype.kind == "O"
     at = x if exact else x.double()  # rounded to float32, \pi x would miss the zeros, and the slope at 0 would cancel
     near = at == 0 if exact else absolute(at) < 0.01

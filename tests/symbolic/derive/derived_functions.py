@@ -90,6 +90,7 @@ FUNCTIONS = {  # name: (function, arguments)
     "special": (lambda x: x.erf() + x.atan(), {"x": ("N",)}),
     "gamma": (lambda x: (1 + x * x).lgamma() * x.erf() + (1 + x * x).polygamma(1) + (x.tanh() / 2).erfinv(),
         {"x": ("N",)}),
+    "sinc": (lambda x, a: tt.sinc(a * x) * tt.atan2(1 + tt.arange(len(x)), tt.tensor(2)), {"x": ("N",), "a": ()}),
     "names that collide": (lambda E, e: (E * e).exp().sum(-1), {"E": ("lambda", "E_"), "e": ("E_",)}),
 }  # fmt: skip
 

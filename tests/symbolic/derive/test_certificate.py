@@ -29,7 +29,7 @@ def many(x, y):
     """A function with most rows of the table of functions."""
     corners = tt.maximum(x, y) + x.abs() + y.relu() + F.elu(y)
     exponentials = x.exp() + x.sigmoid() * y.tanh() + F.softplus(x)
-    arcs = x.asin() + x.acos() + y.atan() + y.asinh() + x.sin() * y.cos()
+    arcs = x.asin() + x.acos() + y.atan() + y.asinh() + x.sin() * y.cos() + tt.sinc(x)
     return (F.gelu(x) + x.erf() + (1 + x * x).log() + (1 + y * y).sqrt() + corners + exponentials + arcs).sum()
 
 

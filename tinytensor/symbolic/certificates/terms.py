@@ -125,7 +125,7 @@ class Reader:
             positions = tuple(self.position(i, indices) for i in getattr(expr, "indices", ()))
             return Term("entry", name=name_of(expr), indices=positions)
         if expr is pi:
-            return number("PI")
+            return PI
         if expr.is_Rational:
             return self._product(expr, indices)
         if expr.func in HEADS and HEADS[expr.func].coq:
@@ -295,7 +295,8 @@ class WeightedEntry:
         return [n for n, i in enumerate(variables) if bound.get(i) == sizes[n] and i not in variables[:n]]
 
 
-IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), Term("sqrt", (number("PI"),)))
+PI = number("PI")
+IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), PI, Term("sqrt", (PI,)))
 
 
 def entries_of(term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()) -> list[WeightedEntry]:

@@ -23,7 +23,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.matrices import LinAlgError
-from tinytensor.ops.pointwise import atan2
+from tinytensor.ops.pointwise import atan2, sinc
 from tinytensor.ops.reduce import power_of_length
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import SizeCondition
@@ -167,7 +167,7 @@ def inputs_at(
 # ------------------------------------------------------------------------------------------------------- the runs
 
 
-COMPOSED = {f.__code__: f.__name__ for f in (atan2, power_of_length)}  # several operations that are read as one
+COMPOSED = {f.__code__: f.__name__ for f in (atan2, power_of_length, sinc)}  # several operations that are read as one
 
 
 def composed_call(frame: FrameType | None) -> tuple[str, list] | None:

@@ -70,8 +70,8 @@ class Row:
 class Functions:
     """The functions of one kind of term, as attributes; `apply` gets a name and the arguments. root_of_pi: √π."""
 
-    def __init__(self, apply: Callable, root_of_pi=ROOT_OF_PI):
-        self.apply, self.root_of_pi = apply, root_of_pi
+    def __init__(self, apply: Callable, pi=sympy.pi, root_of_pi=ROOT_OF_PI):
+        self.apply, self.pi, self.root_of_pi = apply, pi, root_of_pi
 
     def __getattr__(self, name: str) -> Callable:
         return lambda *arguments: self.apply(name, *arguments)
@@ -247,6 +247,12 @@ digamma = enter(
 )
 # ---- our own ---------------------------------------------------------------------------------------------------------
 
+sinc = enter(  # 1 at 0, where its slope is 0 and the formula of the slope has no value
+    "sinc", value=lambda x: math.sin(math.pi * x) / (math.pi * x) if x else 1.0,
+    slope=lambda of, y, x: (of.cos(of.pi * x) - y) / x, form=lambda x: sin(sympy.pi * x) / (sympy.pi * x),
+    needs={"denominator": _itself}, parity=1, numpy="np.sinc", letter="s", coq="sinc",
+    interval=lambda x: iv.sin(iv.pi * x) / (iv.pi * x),
+)
 density = enter(  # of the standard normal distribution; in formulas it is written out
     "density", lambda x: exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi), slope=lambda of, y, x: -x * y,
     value=lambda x: math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi), coq="density",
