@@ -185,10 +185,8 @@ class Coq:
             return "", f"coqc does not end within {patience} s"
         if run.returncode == 0:
             return run.stdout, ""
-        message = (
-            run.stderr.strip()
-            or f"coqc is stopped: {self.seconds} s of a processor, or {BYTES / 2**30:.0f} GB, are used up"
-        )
+        used = " or ".join([f"{self.seconds} s of a processor"] * bool(self.seconds) + [f"{BYTES / 2**30:.0f} GB"])
+        message = run.stderr.strip() or f"coqc is stopped: {used} are used up"
         return run.stdout, message.replace(f"{self.folder}/", "").replace('File "./', 'File "')
 
     def certify(self, text: str) -> Certified:
