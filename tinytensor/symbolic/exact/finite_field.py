@@ -104,13 +104,10 @@ class Field:
     def __exit__(self, *error):
         self._within.close()
 
-    def element(self) -> int:
-        """A residue drawn at random."""
-        return whole(self.generator.randrange(int(self.prime)))
-
     def draw(self, witness: float) -> "Residue":
         """A variable: its value and its part of the direction are drawn, independently of the witness."""
-        return _make(self.element(), self.element(), float(witness), 1.0, 1.0)
+        value, tangent = (whole(self.generator.randrange(int(self.prime))) for _ in range(2))
+        return _make(value, tangent, float(witness), 1.0, 1.0)
 
     def function(self, name: str, argument: int, size: float = 1.0) -> int:
         """The value of a function: a number drawn at random for each name and argument; `size` is the argument's.
@@ -222,9 +219,6 @@ class Residue(Exact):
             return r
         return _product(self, operand)
 
-    def __sub__(self, operand):
-        return self + -operand if isinstance(operand, Residue) else super().__sub__(operand)
-
     __truediv__ = binary(lambda self, operand: _quotient(self, operand))
 
     def __neg__(self):
@@ -317,8 +311,7 @@ class KnownResidue(Residue):
 
     __slots__ = ("added", "fraction", "logs", "square")
 
-    def __neg__(self):
-        return _product(field().number(-1), self)
+    __neg__ = Exact.__neg__
 
     def _power(self, n: int):
         if self is MINUS_INFINITY:
