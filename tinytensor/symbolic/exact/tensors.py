@@ -87,14 +87,6 @@ def _derivative(expr: sympy.Expr, n: int) -> sympy.Expr:
     return expr.fdiff(n + 1)
 
 
-def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """d(sum of g y)/dx for each symbol of x, by the chain rule; 0 where x has a number."""
-    slopes, result = slopes_of(y, g), np.full(np.shape(x), sympy.S.Zero, object)
-    for index, value in variables(x).items():
-        result[index] = slopes.get(value.expr, sympy.S.Zero)
-    return result
-
-
 def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> Latex:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
