@@ -106,7 +106,6 @@ FUNCTIONS = {
     "an arc cosine, between 0 and 1": (lambda x: (x * x.arccos()).log(), [(2, 2)]),
     "a mask and a constant": (lambda x, mask: tt.where(mask, x, 0).sum(), [(2,), tt.tensor([True, False])]),
     "results without a gradient beside one with": (lambda x: (x.argmax(), x.exp(), None), [(3,)]),
-    "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
     "no dimensions": (lambda x: x.sin() * x, [()]),
     "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
     "floats as exponents": (lambda x: x.abs() ** 1.7 + x.norm(p=2.3), [(2,)]),

@@ -127,7 +127,8 @@ class Field:
         if residue is None:
             remainder = over * whole(pow(under, -1, int(self.prime))) % self.prime
             known = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            residue = self.numbers[over, under] = _number(remainder, float_or_nan(float, value), known)
+            residue = _known(_make(remainder, 0, float_or_nan(float, value), 1.0, 1.0), added=known, fraction=known)
+            self.numbers[over, under] = residue
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return residue
 
@@ -326,18 +327,12 @@ class KnownResidue(Residue):
 Residue.scalar_type = Residue
 
 
-def _number(value: int, witness: float, fraction: Fraction | float) -> KnownResidue:
-    r = _make(value, 0, witness, 1.0, 1.0, KnownResidue)
-    r.fraction, r.logs, r.square, r.added = fraction, {}, None, fraction
-    return r
-
-
-def _known(r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction = _ZERO) -> Residue:
+def _known(r: Residue, logs: dict | None = None, square: Residue | None = None, added=_ZERO, fraction=None) -> Residue:
     """The same residue, with what is known about it."""
-    if not logs and square is None and not added:
+    if not logs and square is None and not added and fraction is None:
         return r
     known = _make(r.value, r.tangent, r.witness, r.size, r.slope_size, KnownResidue)
-    known.fraction, known.logs, known.square, known.added = None, logs or {}, square, added
+    known.fraction, known.logs, known.square, known.added = fraction, logs or {}, square, added
     return known
 
 
@@ -347,7 +342,7 @@ def _without_knowledge(r: Residue) -> Residue:
 
 
 # The score of a masked entry: it is less than all numbers, and its exp is 0.
-MINUS_INFINITY = _number(0, -math.inf, -math.inf)
+MINUS_INFINITY = _known(_make(0, 0, -math.inf, 1.0, 1.0), added=-math.inf, fraction=-math.inf)
 NO_INFINITY = "residues have no infinity except the score of a masked place"
 
 

@@ -382,8 +382,8 @@ def _module_state(fn: Callable) -> dict[str, Tensor]:
 def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
     """The proof that a pass amounts to; constant: what the caller has named so."""
     wrong = sorted(run.wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
-    calls, leaves, compared = run.forward.calls, run.forward.leaves, comparisons(run)
-    assumptions, where = in_words(run, compared)
+    calls, leaves, (signs, formulas) = run.forward.calls, run.forward.leaves, comparisons(run)
+    assumptions, where = in_words(run, signs, formulas)
     against = [line for w in wrong for line in w.sentences]
     if off_tape := [what for what in run.constant if what not in constant]:
         names = ", ".join(f'"{what}"' for what in off_tape)
@@ -410,7 +410,7 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
         against=tuple(against),
         steps=sum(a.expected.size for a in run.backward.arrivals if isinstance(a.target, Node)),
         fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
-        signs=compared.signs,
+        signs=signs,
         conditions=tuple(run.conditions),
         wrong=tuple(wrong),
     )
