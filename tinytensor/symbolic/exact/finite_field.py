@@ -380,19 +380,11 @@ def _product(a: Residue, b: Residue) -> Residue:
         return b
     if under is not None:
         return field().number(over * under)
-    product = _without_knowledge(a) * _without_knowledge(b)
-    if over is not None:
-        return _known(product, _multiplied_logs(b, over), added=over * b.added)
     if a.square is not None and b.square is not None and field().equal(a.value, b.value, a.size + b.size):
         return a.square
-    for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
-        if x.added and y.logs:
-            return _known(product, _multiplied_logs(y, x.added))
-    return product
-
-
-def _multiplied_logs(r: Residue, number: Fraction) -> dict:
-    return {log: (t, n * number) for log, (t, n) in r.logs.items()}
+    # (x + n) (y + m log t) = ... + n m log t
+    logs = {log: (t, n * x.added) for x, y in ((a, b), (b, a)) if x.added for log, (t, n) in y.logs.items()}
+    return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=a.added * b.added)
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:
