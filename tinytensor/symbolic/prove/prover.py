@@ -245,7 +245,7 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
     if not proof:
         return proof
     outcome = probe.run(_exact_run(run), sample, _edges(run), differentiable, proved=True)
-    for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
+    for sentence, point in outcome.elsewhere:
         with _at_point(leaves, point):
             try:
                 there = _proof_of(name, check_gradients(subject, clock))
@@ -322,7 +322,7 @@ def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Prog
             proof, run = prove_by_sampling(name, subject, field, clock)
             if proof or INEXACT in proof.against:
                 outcome = Probe(subject).run(run, sample, (), differentiable=True, proved=bool(proof))
-                for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
+                for sentence, point in outcome.elsewhere:
                     if _is_ordinary(point):
                         return _refuted(proof, point, sentence)
                 return _judged(proof, outcome)
