@@ -52,18 +52,11 @@ def in_words(run: Pass, signs: dict, formulas: dict) -> tuple[list[str], list[st
     words = [f"{join_words(compares)} are as below", "no two compared numbers are equal"] if compares else []
     sentences += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
     words += [f"{what} is held constant" for what in run.constant]
-    exist = domain(run)
-    return sentences + exist, words + exist
-
-
-def domain(run: Pass) -> list[str]:
-    """What numbers must be for the values and gradients to exist: of all divisions, roots and so on in the run.
-
-    A formula does not tell: x / x is 1.
-    """
+    # what divisions, roots ... of the run need for a value; a formula does not tell: x / x is 1
     known = Signs({symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()})
     needed = {key for key, term in run.needed if not known.meets(key, term)}
-    return [words for key, words in VALUES.items() if key in needed]
+    exist = [sentence for key, sentence in VALUES.items() if key in needed]
+    return sentences + exist, words + exist
 
 
 def _pattern(signs: np.ndarray) -> str:
