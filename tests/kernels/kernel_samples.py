@@ -27,7 +27,7 @@ from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.exact.lifting import rebind
 from tinytensor.symbolic.exact.scalars import CLOSE, ROUNDED, reading
-from tinytensor.symbolic.exact.tensors import derivative
+from tinytensor.symbolic.exact.tensors import slopes_of, variables
 
 SCRATCH = ("scratch", "packed_a", "lost")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
@@ -57,6 +57,14 @@ def copies(args: tuple) -> tuple:
     """
     made = {id(a): a.copy(order="K") for a in args if isinstance(a, np.ndarray) and a.flags.writeable}
     return tuple(made.get(id(a), a) for a in args)
+
+
+def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """d(sum of g y)/dx for each symbol of x, by the chain rule; 0 where x has a number."""
+    slopes, result = slopes_of(y, g), np.full(np.shape(x), sympy.S.Zero, object)
+    for index, value in variables(x).items():
+        result[index] = slopes.get(value.expr, sympy.S.Zero)
+    return result
 
 
 def disagreements(kernel: Kernel, sample: Sample) -> list[str]:

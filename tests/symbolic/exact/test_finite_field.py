@@ -85,10 +85,6 @@ def test_powers(field):
     assert (x**-0.5) ** 2 == 1 / x
     assert (x**1.5 / x**0.5).equals(x)
     assert not (x**1.25).equals(x)
-    with pytest.raises(Undecided, match="positive base"):
-        (-x) ** 0.25
-    with pytest.raises(ZeroDivisionError):
-        Residue(0) ** -1
 
 
 def test_tangents_are_derivatives(field):
@@ -251,11 +247,7 @@ def test_minus_infinity_only_as_a_hidden_score(field):
         Residue(math.inf)
 
 
-def test_residues_are_never_rounded(field):
-    with pytest.raises(TypeError, match="is not rounded"):
-        float(field.draw(0.5))
-    with pytest.raises(TypeError, match="no index"):
-        int(field.draw(0.5))
+def test_residues_have_no_infinity(field):
     with pytest.raises(ZeroDivisionError):
         field.draw(0.5) / 0
     with pytest.raises(ZeroDivisionError, match="no infinity"):

@@ -59,10 +59,6 @@ def test_formula_too_large_for_a_small_prime_gets_a_larger_one():
     assert proof.verdict == "undecided" and "too large for one random point" in repr(proof)
 
 
-def test_nothing_to_compare_is_proved():
-    assert prove(lambda x: x * 2, (0,), size="real")
-
-
 def test_draws_repeat_with_their_seed():
     one, two, other = (prove(tt.tanh, (3,), size="real", seed=s) for s in (1, 1, 2))
     assert one.prime == two.prime != other.prime
@@ -86,12 +82,16 @@ def test_draws_repeat_with_their_seed():
         (lambda x: x.masked_fill(tt.ones(3, 3).triu(1) > 0, -math.inf).softmax(-1) @ x, [(3, 3)]),
         (lambda x, w: nn.functional.layer_norm(x, (40,), w), [(35, 40), (40,)]),
         (lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), [(1, 2, 19, 3)]),
+        (lambda x, mask: (x + mask).softmax(-1), [(2, 2), tt.tensor([[0.0, -math.inf], [0.0, 0.0]])]),
+        (square(lambda g, x: 2 * x * (g if g.max() < 20 else g * 1)), [(3,)]),  # gradients that are compared
+        (lambda x: x.relu(), [(0,)]),
+        (lambda x: x * tt.func.grad(lambda y: (y**3).sum())(x), [(2,)]),
     ],
 )
-def test_custom_functions(fn, inputs):
+def test_right_functions_are_proved(fn, inputs):
     proof = prove(fn, *inputs, size="real", seed=0)
     assert proof, proof
-    assert proof.entries == sum(map(math.prod, inputs))
+    assert proof.entries == sum(math.prod(shape) for shape in inputs if isinstance(shape, tuple))
 
 
 def test_unknown_identities_are_undecided():
@@ -120,31 +120,12 @@ def staircase(x):
     return x * x + (x * 1e8).round() / 1e8  # its quotients are 1, its slope is 0
 
 
-SCORES = tt.tensor([[0.0, -math.inf], [0.0, 0.0]])
 TWO_ROUNDINGS = function(lambda x: x * 0.3, lambda g, x: g * (3 * 0.1))
 
 
 @pytest.mark.parametrize("fn", [staircase, TWO_ROUNDINGS])
 def test_right_gradients_that_numbers_cannot_tell_are_undecided(fn):
     assert prove(fn, (3,), size="real").verdict == "undecided"
-
-
-def test_wrong_rule_that_numbers_cannot_tell_is_refuted():
-    assert prove(lambda x: square(lambda g, x: 2 * g.mean() * x)(x).sum(), (3,), size="real").verdict == "refuted"
-
-
-RIGHT = {
-    "a mask that is added": (lambda x, mask: (x + mask).softmax(-1), (2, 2), SCORES),
-    "gradients that are compared": (square(lambda g, x: 2 * x * (g if g.max() < 20 else g * 1)), (3,)),
-    "no entries": (lambda x: x.relu(), (0,)),
-    "a gradient inside": (lambda x: x * tt.func.grad(lambda y: (y**3).sum())(x), (2,)),
-}
-
-
-@pytest.mark.parametrize("what", RIGHT)
-def test_right_functions_are_proved(what):
-    fn, *inputs = RIGHT[what]
-    assert prove(fn, *inputs, size="real")
 
 
 def test_a_gradient_inside_that_is_held_constant_is_named():

@@ -104,13 +104,10 @@ class Field:
     def __exit__(self, *error):
         self._within.close()
 
-    def element(self) -> int:
-        """A residue drawn at random."""
-        return whole(self.generator.randrange(int(self.prime)))
-
     def draw(self, witness: float) -> "Residue":
         """A variable: its value and its part of the direction are drawn, independently of the witness."""
-        return _make(self.element(), self.element(), float(witness), 1.0, 1.0)
+        value, tangent = (whole(self.generator.randrange(int(self.prime))) for _ in range(2))
+        return _make(value, tangent, float(witness), 1.0, 1.0)
 
     def function(self, name: str, argument: int, size: float = 1.0) -> int:
         """The value of a function: a number drawn at random for each name and argument; `size` is the argument's.
@@ -130,7 +127,8 @@ class Field:
         if residue is None:
             remainder = over * whole(pow(under, -1, int(self.prime))) % self.prime
             known = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            residue = self.numbers[over, under] = _number(remainder, float_or_nan(float, value), known)
+            residue = _known(_make(remainder, 0, float_or_nan(float, value), 1.0, 1.0), added=known, fraction=known)
+            self.numbers[over, under] = residue
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return residue
 
@@ -221,9 +219,6 @@ class Residue(Exact):
             r.slope_size = size + self.slope_size + operand.slope_size
             return r
         return _product(self, operand)
-
-    def __sub__(self, operand):
-        return self + -operand if isinstance(operand, Residue) else super().__sub__(operand)
 
     __truediv__ = binary(lambda self, operand: _quotient(self, operand))
 
@@ -317,8 +312,7 @@ class KnownResidue(Residue):
 
     __slots__ = ("added", "fraction", "logs", "square")
 
-    def __neg__(self):
-        return _product(field().number(-1), self)
+    __neg__ = Exact.__neg__
 
     def _power(self, n: int):
         if self is MINUS_INFINITY:
@@ -333,18 +327,12 @@ class KnownResidue(Residue):
 Residue.scalar_type = Residue
 
 
-def _number(value: int, witness: float, fraction: Fraction | float) -> KnownResidue:
-    r = _make(value, 0, witness, 1.0, 1.0, KnownResidue)
-    r.fraction, r.logs, r.square, r.added = fraction, {}, None, fraction
-    return r
-
-
-def _known(r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction = _ZERO) -> Residue:
+def _known(r: Residue, logs: dict | None = None, square: Residue | None = None, added=_ZERO, fraction=None) -> Residue:
     """The same residue, with what is known about it."""
-    if not logs and square is None and not added:
+    if not logs and square is None and not added and fraction is None:
         return r
     known = _make(r.value, r.tangent, r.witness, r.size, r.slope_size, KnownResidue)
-    known.fraction, known.logs, known.square, known.added = None, logs or {}, square, added
+    known.fraction, known.logs, known.square, known.added = fraction, logs or {}, square, added
     return known
 
 
@@ -354,7 +342,7 @@ def _without_knowledge(r: Residue) -> Residue:
 
 
 # The score of a masked entry: it is less than all numbers, and its exp is 0.
-MINUS_INFINITY = _number(0, -math.inf, -math.inf)
+MINUS_INFINITY = _known(_make(0, 0, -math.inf, 1.0, 1.0), added=-math.inf, fraction=-math.inf)
 NO_INFINITY = "residues have no infinity except the score of a masked place"
 
 
@@ -392,19 +380,11 @@ def _product(a: Residue, b: Residue) -> Residue:
         return b
     if under is not None:
         return field().number(over * under)
-    product = _without_knowledge(a) * _without_knowledge(b)
-    if over is not None:
-        return _known(product, _multiplied_logs(b, over), added=over * b.added)
     if a.square is not None and b.square is not None and field().equal(a.value, b.value, a.size + b.size):
         return a.square
-    for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
-        if x.added and y.logs:
-            return _known(product, _multiplied_logs(y, x.added))
-    return product
-
-
-def _multiplied_logs(r: Residue, number: Fraction) -> dict:
-    return {log: (t, n * number) for log, (t, n) in r.logs.items()}
+    # (x + n) (y + m log t) = ... + n m log t
+    logs = {log: (t, n * x.added) for x, y in ((a, b), (b, a)) if x.added for log, (t, n) in y.logs.items()}
+    return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=a.added * b.added)
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:

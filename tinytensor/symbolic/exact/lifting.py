@@ -97,13 +97,12 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
     def go(args):
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
-            y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
-            shape = args[-1].shape
-            rows = [Cells(_array(a, shape).reshape(-1), run, n) for a, n in zip(inputs, kernel.names[:-1], strict=True)]
-            positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
-            # inputs are read before anything is written, since y may be one of them
-            for index, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                y[index] = source(*operands)
+            *names, name = kernel.names
+            rows = [Cells(_array(a, y.shape).reshape(-1), run, n) for a, n in zip(inputs, names, strict=True)]
+            operands = list(zip(*rows)) if rows else [()] * y.size  # read before anything is written: y may be a row
+            y = Cells(y, run, name)
+            for index, row in zip(np.ndindex(y.shape), operands, strict=True):
+                y[index] = source(*row)
             return
         of_kernel = tasks is None or not kernel.takes_tasks
         shares = kernel.shares(args) if of_kernel else [(task, tasks) for task in range(tasks)]
@@ -207,7 +206,7 @@ def _array(value, shape: tuple) -> np.ndarray:
     """An argument of a formula in the shape of the result: all its numbers are exact, except truth values."""
     if not isinstance(value, np.ndarray):
         value = np.asarray(value, bool if isinstance(value, bool | np.bool_) else object)
-    return value if value.shape == shape else np.broadcast_to(value, shape)
+    return np.broadcast_to(value, shape)
 
 
 class Cells:

@@ -353,9 +353,8 @@ class Symbolic(Exact):
                     todo.extend(part._parts)
                 else:
                     terms.append(part._expr)
-            self._expr, self._parts = sympy.Add(*terms), ()
-            if self._expr.is_Rational or self._expr is sympy.nan:
-                self.witness = float(self._expr)
+            whole = self._make(sympy.Add(*terms), self.witness)
+            self._expr, self._parts, self.witness = whole._expr, (), whole.witness
         return self._expr
 
     def number(self) -> Fraction | None:

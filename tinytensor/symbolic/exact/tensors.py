@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import sympy
@@ -53,27 +54,25 @@ def witnesses(array: np.ndarray) -> np.ndarray:
     return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
 
 
-class Derivatives:
-    """The derivatives of expressions; `of(expr)` has those that are not 0, by symbol.
+def slopes_of(y: np.ndarray, g: np.ndarray) -> dict[sympy.Symbol, sympy.Expr]:
+    """The derivatives of the sum of g y that are not 0, by symbol.
 
     SymPy's `diff` traverses the whole expression once per symbol. Here one operation is differentiated at a time, the
-    chain rule combines them, and subexpressions that several expressions share are differentiated once.
+    chain rule combines them, and subexpressions that several entries share are differentiated once.
     """
 
-    def __init__(self):
-        self.memo: dict[sympy.Expr, dict[sympy.Symbol, sympy.Expr]] = {}
-
-    def of(self, expr: sympy.Expr) -> dict[sympy.Symbol, sympy.Expr]:
+    @cache
+    def slopes(expr: sympy.Expr) -> dict[sympy.Symbol, sympy.Expr]:
         if expr.is_Symbol:
             return {expr: sympy.S.One}
-        if expr not in self.memo:
-            terms: dict[sympy.Symbol, list] = {}
-            for n, inner in enumerate(map(self.of, expr.args)):
-                by = _derivative(expr, n) if inner else sympy.S.Zero
-                for symbol, slope in inner.items():
-                    terms.setdefault(symbol, []).append(by * slope)
-            self.memo[expr] = {symbol: sympy.Add(*slopes) for symbol, slopes in terms.items()}
-        return self.memo[expr]
+        terms: dict[sympy.Symbol, list] = {}
+        for n, inner in enumerate(map(slopes, expr.args)):
+            by = _derivative(expr, n) if inner else sympy.S.Zero
+            for symbol, slope in inner.items():
+                terms.setdefault(symbol, []).append(by * slope)
+        return {symbol: sympy.Add(*parts) for symbol, parts in terms.items()}
+
+    return slopes(sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(g.flat, y.flat, strict=True))))
 
 
 def _derivative(expr: sympy.Expr, n: int) -> sympy.Expr:
@@ -86,19 +85,6 @@ def _derivative(expr: sympy.Expr, n: int) -> sympy.Expr:
         base, power = expr.args
         return expr * sympy.log(base) if n else power * base ** (power - 1)
     return expr.fdiff(n + 1)
-
-
-def slopes_of(y: np.ndarray, g: np.ndarray) -> dict[sympy.Symbol, sympy.Expr]:
-    """The derivatives of the sum of g y that are not 0, by symbol."""
-    return Derivatives().of(sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(g.flat, y.flat, strict=True))))
-
-
-def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """d(sum of g y)/dx for each symbol of x, by the chain rule; 0 where x has a number."""
-    slopes, result = slopes_of(y, g), np.full(np.shape(x), sympy.S.Zero, object)
-    for index, value in variables(x).items():
-        result[index] = slopes.get(value.expr, sympy.S.Zero)
-    return result
 
 
 def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> Latex:

@@ -18,10 +18,9 @@ from tinytensor.core.kernel import OBJECT
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.prove.progress import TooLong
-
-PACKAGE = Path(__file__).parents[2]
 
 # ------------------------------------------------------------------------------------------ the line of the user's code
 

@@ -68,8 +68,7 @@ def distinct(y: Tensor | np.ndarray) -> np.ndarray:
     return 1.0 + 3.0 * np.arange(n).reshape(y.shape) / max(n, 1)
 
 
-def distinct_of_each(ys: Iterable) -> list[np.ndarray]:
-    return [distinct(y) for y in ys]
+distinct_of_each = partial(map, distinct)
 
 
 @dataclass
@@ -165,11 +164,6 @@ class Probe:
 
     # ------------------------------------------------------------------------------------------------------- runs
 
-    def move_to(self, point: Point) -> None:
-        """Give the inputs these values."""
-        for name, values in point.items():
-            self.leaves[name]._data = values.astype(self.leaves[name]._data.dtype)
-
     def alone(self, call: Callable, *args, **options):
         """A call in the thread of its own."""
         return self.thread.submit(call, *args, **options).result()
@@ -178,14 +172,18 @@ class Probe:
         self,
         point: Point,
         seeds: Callable = distinct_of_each,
-        args: Callable | None = None,
+        prepare: Callable = lambda: None,
         create_graph: bool = False,
         walks: int = 1,
     ) -> Run:
-        """The results and the gradients on the tape, the mean of so many walks over it; args: makes other arguments."""
-        self.move_to(point)
+        """The results and the gradients on the tape, the mean of so many walks over it.
+
+        prepare: changes the inputs before, or returns other arguments.
+        """
+        for name, values in point.items():
+            self.leaves[name]._data = values.astype(self.leaves[name]._data.dtype)
         with self.kept():
-            ys = results_of(partial(self.alone, self.fn), self.args if args is None else args())
+            ys = results_of(partial(self.alone, self.fn), prepare() or self.args)
             run = Run([np.array(y.detach().numpy()) for y in ys], [*map(np.asarray, seeds(ys))], {})
             for y, g in zip(ys, run.seeds, strict=True):
                 arriving = Tensor.of(g.astype(y._data.dtype))
@@ -230,27 +228,24 @@ class Probe:
             leaves = set(map(id, self.leaves.values()))
             return [a * 1 if id(a) in leaves else a for a in self.args]
 
-        def stretched() -> list:
+        def stretched() -> None:
             for leaf in self.leaves.values():
                 leaf._data = np.repeat(leaf._data, 2, axis=-1)[..., ::2] if leaf.ndim else leaf._data
-            return self.args
 
-        def with_gradients() -> list:
+        def with_gradients() -> None:
             for leaf in self.leaves.values():
                 leaf.grad = Tensor.of(np.zeros_like(leaf._data))
-            return self.args
 
-        def with_one(name: str) -> list:
+        def with_one(name: str) -> None:
             for each, leaf in self.leaves.items():
                 leaf._requires_grad = each == name
-            return self.args
 
         tries = {" with create_graph=True": (self.leaves, {"create_graph": True})}
-        tries[" if the inputs are not contiguous"] = self.leaves, {"args": stretched}
-        tries[" if the inputs are results of operations"] = self.leaves, {"args": results_of_operations}
-        tries[" if the inputs have gradients before"] = self.leaves, {"args": with_gradients}
+        tries[" if the inputs are not contiguous"] = self.leaves, {"prepare": stretched}
+        tries[" if the inputs are results of operations"] = self.leaves, {"prepare": results_of_operations}
+        tries[" if the inputs have gradients before"] = self.leaves, {"prepare": with_gradients}
         for name in list(self.leaves)[:ALONE] if len(self.leaves) > 1 else ():
-            tries[f" if {name} alone requires grad"] = [name], {"args": partial(with_one, name)}
+            tries[f" if {name} alone requires grad"] = [name], {"prepare": partial(with_one, name)}
         tries[" as the mean of two walks over the tape"] = self.leaves, {"walks": 2}
         sentences = (self.differs(usual, names, when, " otherwise", **how) for when, (names, how) in tries.items())
         return next(filter(None, sentences), "") or self.differs_for_one_tensor()
@@ -267,7 +262,7 @@ class Probe:
             point = {**sample, second: sample[first]}
             apart = _or_none(self.tape, point)
             twice = _or_none(
-                self.tape, point, args=lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
+                self.tape, point, prepare=lambda i=i, k=k: [args[i if n == k else n] for n in range(len(args))]
             )
             if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
@@ -281,8 +276,8 @@ class Probe:
 
     def differs_from_quotients(self, point: Point, factor: float | None = None) -> str:
         """How the gradient at a point differs from difference quotients; the seeds are random and have this size."""
-        drawn = lambda ys: [factor * self.random.normal(size=y.shape) for y in ys]  # noqa: E731
-        run = self.tape(point, distinct_of_each if factor is None else drawn)
+        drawn = lambda y: factor * self.random.normal(size=y.shape)  # noqa: E731
+        run = self.tape(point, distinct_of_each if factor is None else partial(map, drawn))
         if not all(np.isfinite(g).all() for g in run.gradients.values()):
             return ""
         of = partial(self.line, point, run.seeds)

@@ -245,7 +245,7 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
     if not proof:
         return proof
     outcome = probe.run(_exact_run(run), sample, _edges(run), differentiable, proved=True)
-    for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
+    for sentence, point in outcome.elsewhere:
         with _at_point(leaves, point):
             try:
                 there = _proof_of(name, check_gradients(subject, clock))
@@ -322,7 +322,7 @@ def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Prog
             proof, run = prove_by_sampling(name, subject, field, clock)
             if proof or INEXACT in proof.against:
                 outcome = Probe(subject).run(run, sample, (), differentiable=True, proved=bool(proof))
-                for sentence, point in outcome.elsewhere if outcome.verdict != "refuted" else ():
+                for sentence, point in outcome.elsewhere:
                     if _is_ordinary(point):
                         return _refuted(proof, point, sentence)
                 return _judged(proof, outcome)
@@ -382,8 +382,8 @@ def _module_state(fn: Callable) -> dict[str, Tensor]:
 def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
     """The proof that a pass amounts to; constant: what the caller has named so."""
     wrong = sorted(run.wrong.values(), key=lambda w: w.through_definition)  # these may follow from the others
-    calls, leaves, compared = run.forward.calls, run.forward.leaves, comparisons(run)
-    assumptions, where = in_words(run, compared)
+    calls, leaves, (signs, formulas) = run.forward.calls, run.forward.leaves, comparisons(run)
+    assumptions, where = in_words(run, signs, formulas)
     against = [line for w in wrong for line in w.sentences]
     if off_tape := [what for what in run.constant if what not in constant]:
         names = ", ".join(f'"{what}"' for what in off_tape)
@@ -410,7 +410,7 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
         against=tuple(against),
         steps=sum(a.expected.size for a in run.backward.arrivals if isinstance(a.target, Node)),
         fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
-        signs=compared.signs,
+        signs=signs,
         conditions=tuple(run.conditions),
         wrong=tuple(wrong),
     )

@@ -101,7 +101,7 @@ class Questions:
         code = frame.f_code
         _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
         if users:
-            if is_first_call(self.read_with, frame, _is_computed):
+            if is_first_call(self.read_with, frame, lambda x: isinstance(x, COMPUTED)):
                 self.read(frame)
             self.look_for_arrays(frame)
             return
@@ -213,10 +213,6 @@ def _pytorch() -> dict[int, int]:
 def _state(value):
     """What an object holds beside PyTorch."""
     return snapshot(value, _pytorch())
-
-
-def _is_computed(x) -> bool:
-    return isinstance(x, COMPUTED)
 
 
 def _is_exact(x) -> bool:

@@ -176,10 +176,7 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
 
 def residues(scalars: Field, name: str, values: np.ndarray) -> Tensor:
     """A tensor of variables with these floats as witnesses."""
-    array = np.empty(values.shape, object)
-    for index in np.ndindex(values.shape):
-        array[index] = scalars.draw(values[index])
-    return Tensor.of(array, requires_grad=True)
+    return Tensor.of(np.asarray(np.frompyfunc(scalars.draw, 1, 1)(values), object), requires_grad=True)
 
 
 def _hold_still(kept) -> None:
