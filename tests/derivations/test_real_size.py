@@ -95,7 +95,7 @@ def test_unsafe_or_undecided_proof_is_refused():
     with pytest.raises(Refuted, match="could pass with a probability"):
         real_size.accept(replace(proof, error=-99.0))
     with pytest.raises(Refuted):
-        real_size.accept(replace(proof, verdict="undecided"))
+        real_size.accept(replace(proof, against=("a sentence",)))
 
 
 # --- The recorded step

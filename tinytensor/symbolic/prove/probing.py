@@ -73,16 +73,16 @@ distinct_of_each = partial(map, distinct)
 
 @dataclass
 class Outcome:
-    """What speaks against a proof: at the sample point the first verdict and its sentence; sentences elsewhere."""
+    """What speaks against a proof: at the sample point the first sentence, which may refute it; sentences elsewhere."""
 
-    verdict: str = ""
     sentence: str = ""
+    refuted: bool = False
     not_run: str = ""  # why the function was not compared with a run on floats
     elsewhere: list[tuple[str, Point]] = field(default_factory=list)  # quotients that differ, and where
 
-    def note(self, verdict: str, sentence: str) -> None:
-        if sentence and not self.verdict:
-            self.verdict, self.sentence = verdict, sentence
+    def note(self, sentence: str, refuted: bool = False) -> None:
+        if sentence and not self.sentence:
+            self.sentence, self.refuted = sentence, refuted
 
 
 @contextmanager
@@ -131,30 +131,30 @@ class Probe:
         result = Outcome()
         with self.on_floats():
             self.compare_with_exact(result, exact)
-            if result.verdict or result.not_run:
+            if result.sentence or result.not_run:
                 return result
             usual = _or_none(self.tape, self.sample)
             if usual is None:
                 result.not_run = f"{NOT_COMPARED} with other gradients that arrive"
                 return result
             later = partial(self.differs, usual.gradients, self.leaves, " in a later call", " in the first")
-            result.note("undecided", OVERWRITES if self.overwrites else later())
-            if not result.verdict:
-                result.note("refuted", self.differs_in_variants(usual.gradients))
-            if differentiable and result.verdict != "refuted":
+            result.note(OVERWRITES if self.overwrites else later())
+            if not result.sentence:
+                result.note(self.differs_in_variants(usual.gradients), refuted=True)
+            if differentiable and not result.refuted:
                 self.try_points(result, WITHIN[style], sorted(edges), proved)
-            result.note("undecided", later())
+            result.note(later())
             with swap_data({x: array.astype(np.float32) for x, array in self.floats.items()}):
                 words = " in float32", " in float64"
                 narrow = self.differs(usual.gradients, self.leaves, *words, tolerance=SAME_IN_FLOAT32)
-                result.note("undecided", narrow)
+                result.note(narrow)
         return result
 
     def try_points(self, result: Outcome, within: Callable, edges: list[float], proved: bool) -> None:
         """Compare with difference quotients at the sample point and elsewhere."""
         if sentence := _or_none(self.differs_from_quotients, self.sample):
             if proved:
-                return result.note("undecided", sentence)
+                return result.note(sentence)
             result.elsewhere.append((sentence, self.sample))
         for off_path, factor in points(self.sample, edges):
             point = self.kept_symmetric({name: within(x) for name, x in off_path.items()})
@@ -206,7 +206,7 @@ class Probe:
             for what, known, got in pairs:
                 known = np.where(np.isfinite(known), known, got)
                 if sentence := _difference(what, known, got, " on floats", " on exact numbers"):
-                    result.note("refuted", f"{sentence}: the code computes something else where it is proved")
+                    result.note(f"{sentence}: the code computes something else where it is proved", refuted=True)
         except Exception as error:
             result.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
 

@@ -54,7 +54,6 @@ class Proof:
     """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
 
     name: str
-    verdict: str  # "proved", "refuted", or "undecided": no proof, and no number that differs
     size: str
     scope: str  # for which values
     entries: int  # compared at the inputs
@@ -62,6 +61,7 @@ class Proof:
     assumptions: tuple[str, ...]  # in sentences; of residues also the prime, the degree and the probability
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     against: tuple[str, ...] = ()  # why it is not proved, in sentences
+    refuted: bool = False  # by numbers that differ
     # of formulas:
     steps: int = 0  # compared on the way, at the results of operations
     fused: tuple[str, ...] = ()  # those of the operations that were compared with their definition
@@ -73,6 +73,11 @@ class Proof:
     formula: float = 0.0  # log2 of the size of the formula that is 0: a bound of its degree
     error: float = 0.0  # log2 of the probability that a wrong gradient passes
     comparisons: int = 0  # decided by floats
+
+    @property
+    def verdict(self) -> str:
+        """The word: proved, where nothing speaks against it; refuted; or undecided, where no number differs either."""
+        return "refuted" if self.refuted else "undecided" if self.against else "proved"
 
     def __bool__(self):
         """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.

@@ -120,7 +120,7 @@ def _prove_near(
     where += ["rounded constants count as exact"] * bool(read)
     where += ["random numbers are those of this run"] * bool(draws.assumptions)
     if questions:
-        proof = replace(proof, verdict="undecided", against=(questions[0], *proof.against))
+        proof = replace(proof, refuted=False, against=(questions[0], *proof.against))
     return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
 
 
@@ -139,7 +139,7 @@ def assert_gradient(fn: Callable, *inputs, **options) -> Proof:
     __tracebackhide__ = True  # pytest then shows the line of the test
     proof = prove(fn, *inputs, **options)
     if not proof:
-        verdict = "wrong" if proof.verdict == "refuted" else "not proved"
+        verdict = "wrong" if proof.refuted else "not proved"
         raise AssertionError(f"the gradient is {verdict}: {str(proof).removeprefix(f'{proof.verdict}: ')}")
     return proof
 
@@ -257,7 +257,7 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
         if no_reason and not _is_ordinary(point):
             continue
         refuted = _refuted(proof if no_reason else there, point, sentence, RIGHT_AT_FIRST)
-        return refuted if there is None or there.verdict == "refuted" else replace(refuted, verdict="undecided")
+        return replace(refuted, refuted=there is None or there.refuted)
     return _judged(proof, outcome)
 
 
@@ -265,14 +265,15 @@ def _refuted(proof: Proof, point: dict[str, np.ndarray], sentence: str, *more: s
     """The proof, refuted by numbers at this point."""
     numbers = "; ".join(f"{name} = {format_numbers(values)}" for name, values in point.items())
     known = [line for line in proof.against if line != INEXACT]
-    return replace(proof, verdict="refuted", against=(*known, sentence, f"at {numbers}", *more))
+    return replace(proof, refuted=True, against=(*known, sentence, f"at {numbers}", *more))
 
 
 def _judged(proof: Proof, outcome: Outcome) -> Proof:
     """A proof and its verdict after numbers have tried to refute it."""
     assumptions = (*proof.assumptions, *[outcome.not_run] * bool(outcome.not_run))
-    against = (outcome.sentence,) if outcome.verdict else proof.against
-    return replace(proof, verdict=outcome.verdict or proof.verdict, assumptions=assumptions, against=against)
+    if outcome.sentence:
+        proof = replace(proof, refuted=outcome.refuted, against=(outcome.sentence,))
+    return replace(proof, assumptions=assumptions)
 
 
 def _exact_run(run: Pass) -> Run:
@@ -326,7 +327,7 @@ def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Prog
                     if _is_ordinary(point):
                         return _refuted(proof, point, sentence)
                 return _judged(proof, outcome)
-        if proof.verdict == "refuted" or not BOUND < proof.error < math.inf:
+        if proof.refuted or not BOUND < proof.error < math.inf:
             return proof
         bits += math.ceil(proof.error - BOUND) + 8  # the formula is too large for a prime of so many bits
 
@@ -400,7 +401,7 @@ def _proof_of(name: str, run: Pass, constant: Container[str] = ()) -> Proof:
     size = ", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items())
     return Proof(
         name=name,
-        verdict="refuted" if any(w.differs for w in wrong) else "undecided" if against else "proved",
+        refuted=any(w.differs for w in wrong),
         size=size,
         scope=f"at {'this shape' if size.count('(') == 1 else 'these shapes'}, for all values",
         entries=sum(len(variables(leaf._data)) for leaf in leaves.values()),

@@ -147,14 +147,13 @@ def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Pro
     ]
     # Residues do not know all identities of functions, nor that 0.3 and 3 * 0.1 are one number, rounded.
     exact = scalars.applied == 0 and scalars.constant_bits <= SHORT and not sample.constant
-    verdict = "refuted" if exact and not sample.holds else "undecided"
-    verdict = "proved" if sample.holds and error <= BOUND else verdict
-    against = [AT_SMALL_SIZE] if verdict != "proved" and not sample.constant else []
-    if verdict == "undecided":
+    refuted, proved = exact and not sample.holds, sample.holds and error <= BOUND
+    against = [AT_SMALL_SIZE] if not proved and not sample.constant else []
+    if not refuted and not proved:
         against.insert(0, CONSTANT if sample.constant else TOO_LARGE if error > BOUND else INEXACT)
     proof = Proof(
         name=name,
-        verdict=verdict,
+        refuted=refuted,
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
         scope="at a random point modulo a random prime",
         entries=sum(leaf.numel() for leaf in leaves.values()),
