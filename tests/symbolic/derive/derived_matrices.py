@@ -34,6 +34,10 @@ def evidence(K, y, s):
     return -0.5 * (y @ linalg.solve(C, y)) - 0.5 * tt.logdet(C)
 
 
+def ridge_of(X):
+    return X @ linalg.inv(X.T @ X + eye(X.shape[1]))
+
+
 def trace_of_inverse(A):
     return tt.trace(linalg.inv(A))
 
@@ -126,5 +130,14 @@ TABLE = {  # name: (function, arguments, and where)
     "below_diagonal": (lambda A, x: x @ tt.tril(A, -1) @ x, {"A": DD, "x": D}),
     "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),
     "trace_of_product of squares": (trace_of_product, {"A": DD, "X": DD, "B": DD}),
+    # a part of a matrix, or of a batch, is not taken for the whole
+    "a block": (lambda A: linalg.inv(A[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
+    "columns of a wide matrix": (lambda A: linalg.slogdet(A[:, :-1])[1], {"A": ("D", "D+1")}),
+    "a block of an inverse": (lambda A: linalg.inv(linalg.inv(A)[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
+    "products of two of a batch": (lambda X: (X[1].T @ X[1] @ linalg.inv(X[0].T @ X[0] + eye(X.shape[2]))).trace(),
+        {"X": (2, "N", "D")}),
+    "a product of more columns": (lambda X: (X.T @ ridge_of(X[:, 1:])).square().sum(), {"X": ND}, "D > 1"),
+    "a product of fewer columns": (lambda X: (X.T @ ridge_of(X[:, :-1])).square().sum(), {"X": ND}, "D > 1"),
+    "a kink of an entry of an inverse": (lambda A: A.inverse().abs().sum(), {"A": DD}),
 }  # fmt: skip
 derived = derivations(TABLE)

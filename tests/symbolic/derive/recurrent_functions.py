@@ -12,8 +12,24 @@ NTD, XH = ("N", "T", "D"), {"x": TD, "h": D}
 VD, DV, TV, WORDS, GROUPS = ("V", "D"), ("D", "V"), ("T", "V"), Index(T, "V"), Index(T, "T")
 
 
+def summed(step):
+    """The sum of the last h of a loop over step(h, x, t)."""
+
+    def loop(x: TD, h: D):
+        for t in range(x.shape[0]):
+            h = step(h, x, t)
+        return h.sum()
+
+    return loop
+
+
 class Recurrent:
     """Functions that are read as recurrences, with the sizes of their arguments."""
+
+    falling_weights = summed(lambda h, x, t: h * (1 - t / x.shape[0]) + x[t])
+    truncated = summed(lambda h, x, t: h.detach() * x[t])
+    odd_steps_twice = summed(lambda h, x, t: h * x[t] * (t % 2 + 1))
+    square_of_the_step = summed(lambda h, x, t: h * x[t] + t**2)
 
     def last_state(x: TD, h0: M, W: DM, U: MM, b: M):
         h = h0
@@ -85,12 +101,6 @@ class Recurrent:
             means.append(s / (t + 1))
         return tt.stack(means)
 
-    def falling_weights(x: TD, h: D):
-        T = x.shape[0]
-        for t in range(T):
-            h = h * (1 - t / T) + x[t]
-        return h.sum()
-
     def leapfrog(x: N, steps: T):
         v = 0.0 * x
         for t in range(steps.shape[0]):
@@ -114,11 +124,6 @@ class Recurrent:
 
     def joined_rows(x: TD, w: D):
         return tt.cat([x[t : t + 1] * w for t in range(x.shape[0])])
-
-    def truncated(x: TD, h: D):
-        for t in range(x.shape[0]):
-            h = h.detach() * x[t]
-        return h.sum()
 
     def without_first_sine(x: TD, h: D):
         for t in range(x.shape[0]):
@@ -224,16 +229,6 @@ class Recurrent:
             h = h * x[t] + x[-1]
         return h.sum()
 
-    def odd_steps_twice(x: TD, h: D):
-        for t in range(x.shape[0]):
-            h = h * x[t] * (t % 2 + 1)
-        return h.sum()
-
-    def square_of_the_step(x: TD, h: D):
-        for t in range(x.shape[0]):
-            h = h * x[t] + t**2
-        return h.sum()
-
     def two_steps_back(x: TD, h: D):
         before = h
         for t in range(x.shape[0]):
@@ -255,32 +250,18 @@ class Recurrent:
 class Refused:
     """Functions of x and h, whose sizes are XH."""
 
+    odd_steps = summed(lambda h, x, t: h * x[t] if t % 2 else h + x[t])
+    hidden_step = summed(lambda h, x, t: h * x[t] * (2 if int(str(t)) == 25 else 1))
+    cosine_of_the_step = summed(lambda h, x, t: h * math.cos(t) + x[t])
+    divided_by_the_largest = summed(lambda h, x, t: (h * x[t]) / (h * x[t]).max())
+    noise = summed(lambda h, x, t: h * x[t] + tt.randn(1))
+    all_but_the_last = summed(lambda h, x, t: (h * x[t]).sin() if t < x.shape[0] - 1 else h * x[t])
+    step_by_value = summed(lambda h, x, t: h * x[t] if x[t].sum().item() > 0 else h)
+    from_both_ends = summed(lambda h, x, t: h * x[t] + x[-1 - t])
+
     def late_step_twice(x, h):
         for t, one in enumerate(x):
             h = h * one * (1 + (t >= 150))
-        return h.sum()
-
-    def odd_steps(x, h):
-        for t in range(x.shape[0]):
-            h = h * x[t] if t % 2 else h + x[t]
-        return h.sum()
-
-    def all_but_the_last(x, h):
-        T = x.shape[0]
-        for t in range(T):
-            h = h * x[t]
-            if t < T - 1:
-                h = h.sin()
-        return h.sum()
-
-    def hidden_step(x, h):
-        for t in range(x.shape[0]):
-            h = h * x[t] * (2 if int(str(t)) == 25 else 1)
-        return h.sum()
-
-    def cosine_of_the_step(x, h):
-        for t in range(x.shape[0]):
-            h = h * math.cos(t) + x[t]
         return h.sum()
 
     def inverse_of_a_state(x, h):
@@ -295,12 +276,6 @@ class Refused:
             h = h * x[t]
         return h.sum()
 
-    def step_by_value(x, h):
-        for t in range(x.shape[0]):
-            if x[t].sum().item() > 0:
-                h = h * x[t]
-        return h.sum()
-
     def written_rows(x, h):
         y = tt.zeros(x.shape[0], x.shape[1], dtype=tt.float64)
         for t in range(x.shape[0]):
@@ -308,20 +283,10 @@ class Refused:
             y[t] = h
         return y
 
-    def divided_by_the_largest(x, h):
-        for t in range(x.shape[0]):
-            h = (h * x[t]) / (h * x[t]).max()
-        return h.sum()
-
     def every_entry(x, h):
         for t in range(x.shape[0]):
             for i in range(x.shape[1]):
                 h = h * x[t, i]
-        return h.sum()
-
-    def noise(x, h):
-        for t in range(x.shape[0]):
-            h = h * x[t] + tt.randn(1)
         return h.sum()
 
     def reversed_rows(x, h):
@@ -337,11 +302,6 @@ class Refused:
             h = h * x[t]
             states.append(h)
         return tt.stack(states[::2])
-
-    def from_both_ends(x, h):
-        for t in range(x.shape[0]):
-            h = h * x[t] + x[-1 - t]
-        return h
 
     def late_count(x, h):
         n = 0

@@ -22,6 +22,8 @@ DK, DH, HK, Td, MD, ROTATED = ("D", "K"), ("D", "H"), ("H", "K"), ("T", "d"), ("
 EVEN = "N % 2 == 0"
 ROWS = {"x": ND, "t": Index(N, "D")}
 SECOND = {"order": 2}
+LEFT = tt.tensor([[1.0, 2.5], [0.3, 7.0]], dtype=tt.float64)
+RIGHT = tt.tensor([[4.0, -2.5], [3.3, 1.0]], dtype=tt.float64)
 INDEXED, XM = {"x": N, "t": Index(N, "K")}, {"x": N, "y": ("M",)}
 X, XY, XYW, CLASSES = {"x": N}, {"x": N, "y": N}, {"x": N, "y": N, "w": N}, {"x": NK, "t": Index(N, "K")}
 
@@ -36,6 +38,10 @@ def odd(n):
 
 def by_another_size(x, y):
     return x.square().sum() * (3 if len(y) > 400 else 1) + y.sum()
+
+
+def by_size(x, y):
+    return (x * x).sum() * (2 if len(x) > 100 else 3) + y.sum()
 
 
 def standard(x):
@@ -251,6 +257,9 @@ class Reviewed:
         return S.softmax(-1)
 
 
+PARTS = {"x.roll(2)": lambda x: x.roll(2), "x.roll(-2)": lambda x: x.roll(-2)}
+PARTS |= {"x[-2:]": lambda x: x[-2:], "x[:2]": lambda x: x[:2]}
+FRACTIONS = ("N/2 > M", "N > 3*M/2", "(N + M) % 3 == 1")
 REVIEW = {  # name: (function, arguments, where, and options)
     **programs(Reviewed),
     "root of a quotient": (lambda x, y: (x / y).sqrt().sum(), XY),
@@ -359,11 +368,19 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of a large number": (lambda S: causal(S, fill=-1e30).softmax(-1), {"S": NN}),
     "mask by where": (lambda S: tt.where(tt.ones(len(S), len(S)).tril() == 1, S, -1e30).softmax(-1), {"S": NN}),
     "mask of a window": (lambda S: causal(S, -250).softmax(-1), {"S": NN}),
+    "diagonal of a mask": (lambda x: causal(x).diagonal().exp().sum(), {"x": NN}),
+    "diagonal that is masked": (lambda x: causal(x, -1).diagonal().exp().sum(), {"x": NN}),
     "mask of another triangle": (
         lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), {"S": NN}
     ),
     "whole numbers below their largest": (lambda x, t: (x * (2 * t >= 3) * (t < t.amax())).sum(), INDEXED),
     "a remainder by a sum": (lambda x, y: x.sum() * y.sum(), XM, "N % (M + 1) == 0"),
+    "rows of 3": (lambda x: x.view(-1, 3)[:, 0].sum(), X),
+    "rows of 20, a size above those that are tried": (lambda x: x.view(-1, 20)[:, 0].sum(), X),
+    "a few times as many numbers, which memory bounds": (lambda x: x.repeat(3) * tt.arange(3 * len(x)), X),
+    "a few numbers more, which memory bounds": (lambda x: F.pad(x, (2, 1)) * tt.arange(len(x) + 3), X),
+    **{f"{part} of N + 1": (fn, {"x": ("N + 1",)}) for part, fn in PARTS.items()},
+    **{f"a branch by size, where {condition}": (by_size, XM, condition) for condition in FRACTIONS},
     "a remainder by what is above 0": (lambda x, y: x.sum() * y.sum(), XM, ("M > 1", "N % (M - 1) == 0")),
     "Hessian of x log x": (lambda x: (x * x.log()).sum(), X, (), SECOND),
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
@@ -511,8 +528,15 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
     "a norm, which is rarely 0": (lambda x: 3 * x.norm(), X, [], [lambda x: 3 * share(x, x.norm())]),
     "a root of a mean, which is rarely 0": (lambda x: (x**2).mean().sqrt(), X,
         [], [lambda x, N: share(x, N * (x**2).mean().sqrt())]),
+    "numbers that are rarely equal": (lambda x, y: (x**2 + (x == y) * x).sum(), XY, [], ["2 * x"]),
+    "a constant": (lambda x: x * LEFT, {"x": (2, 2)}, [lambda g: g * RIGHT], [lambda g: g * LEFT]),
+    "constants of one name": (lambda x: x * LEFT * RIGHT, {"x": (2, 2)}, [], [lambda g: g * RIGHT * LEFT]),
+    **{f"the size {n}": (lambda x, t: (x**2).sum(), {"x": (n,), "t": Index((n,), "C")},
+        ["2 * x * len(x) / K + 0 * C"], [f"2 * x * len(x) / ({n}) + 0 * C"]) for n in ("2*K", "K + 1")},
     "lengths, which are rarely 0": (lambda x, y: tt.hypot(x, y).sum(), XY, [], [lambda x, y: share(x, tt.hypot(x, y))]),
 }  # fmt: skip
+NO_CONDITIONS = ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"', "N // 2 > 3", "N / 0 > 1", "N.name > 3")
+NO_POLYNOMIALS = ("2**N > 1000", "N**(1/2) > 3", "N % 0 == 0")
 NO_SIZES = (0, "0", -1, "N M", "N M + 1", "2 N", "2*M + ", "M + 1.5", "M - 1", "2*M + f(3)")
 NO_NAMES = ("np", "math", "statistics", "upstream", "softmax", "lambda", "class")
 REFUSED = {  # what: function, arguments, where, and options
@@ -541,7 +565,10 @@ REFUSED = {  # what: function, arguments, where, and options
     "classes along a product of sizes": (lambda x, t: F.cross_entropy(x.T.reshape(x.shape), t), ROWS),
     "a size": (lambda x: len(x), X),
     "half a size": (lambda x: len(x) / 2, X),
+    "an error of the function's own": (lambda x, y: [][0], XM),
+    **{f"{part} of N": (fn, X) for part, fn in PARTS.items()},
     **{f"the size {shape}": (lambda x: x.mean(), {"x": shape}) for shape in (("N", 0), *((n,) for n in NO_SIZES))},
+    **{f"the condition {c}": (lambda x: x.sum() * (len(x) > 9), X, c) for c in (*NO_CONDITIONS, *NO_POLYNOMIALS)},
     **{f"an argument called {a}": (lambda **every: sum(every.values()), {a: N}) for a in NO_NAMES},
     "-inf times a number": (lambda S, b: (causal(S) * b).softmax(-1), {"S": NN, "b": ()}),
     "-inf divided": (lambda S, b: (causal(S) / b).logsumexp(-1), {"S": NN, "b": ()}),

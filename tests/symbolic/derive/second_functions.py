@@ -77,6 +77,7 @@ CASES = {  # name: (function, arguments, where, options)
     "a linear layer": (lambda X, W, b: X @ W + b, {"X": ND, "W": ("D", "K"), "b": ("K",)}, (), JACOBIAN),
     "normalized": (lambda x: x / x.norm(), {"x": N}, (), JACOBIAN),
     "halves": (gated, {"a": ("N", "E")}, "E % 2 == 0", JACOBIAN),
+    # δ(d, n) for a row d of N + D and a column n of N is no identity matrix
     "joined vectors": (lambda a, b: 3 * tt.cat([a, b]) ** 2, {"a": N, "b": D}, (), JACOBIAN),
     "joined": (lambda a, b: tt.cat([a, b], 1).tanh(), {"a": ND, "b": ("N", "K")}, (), JACOBIAN),
 }  # fmt: skip

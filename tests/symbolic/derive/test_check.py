@@ -10,6 +10,7 @@ import tinytensor as tt
 from examples.gradients.functions import softmax
 from tests.symbolic.programs import programs
 from tests.tools.packages import missing
+from tinytensor.cli import main as cli
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
 
@@ -134,23 +135,6 @@ def test_a_formula_of_another_shape_or_with_other_names_decides_nothing():
     assert check(lambda x: (x.min() * x).sum(), {"x": least}, x=("N",))
 
 
-@pytest.mark.parametrize("size", ["2*K", "K + 1"])
-def test_a_size_that_is_a_part_of_a_shape_has_its_name(size):
-    """So has one that is the range of an index alone."""
-    arguments = {"x": (size,), "t": Index((size,), "C")}
-    for hand, verdict in ((f"2 * x * len(x) / ({size})", "proved"), ("2 * x * len(x) / K", "refuted")):
-        assert check(lambda x, t: (x**2).sum(), {"x": f"{hand} + 0 * C"}, **arguments)["x"].verdict == verdict
-
-
-def test_constants_of_one_name_are_not_taken_for_each_other():
-    first = tt.tensor([[1.0, 2.5], [0.3, 7.0]], dtype=tt.float64)
-    second = tt.tensor([[4.0, -2.5], [3.3, 1.0]], dtype=tt.float64)
-    assert check(lambda x: x * first, {"x": lambda g: g * first}, x=(2, 2))
-    checked = check(lambda x: x * first, {"x": lambda g: g * second}, x=(2, 2))["x"]
-    assert checked.verdict == "refuted" and checked.example.startswith("at ")
-    assert check(lambda x: x * first * second, {"x": lambda g: g * second * first}, x=(2, 2))
-
-
 @pytest.mark.parametrize("size", [1, 3, 7, 9])
 def test_refutation_can_be_repeated(size):
     """At the numbers that it prints the two gradients have the values that it prints."""
@@ -165,6 +149,19 @@ def test_refutation_can_be_repeated(size):
     at = tuple(map(int, where.split(",")))
     assert f"{a.grad[at].item():.6g}" == derivative
     assert f"{(a.grad + (a.sum() > 0) * a)[at].item():.6g}" == by_hand != derivative
+
+
+def test_a_syntax_error_by_hand_has_a_caret(tmp_path, capsys):
+    with pytest.raises(SyntaxError) as error:
+        check(lambda x: (x * x).sum(), {"x": "2 * x)"}, x=N)
+    assert error.value.text == "2 * x)"
+    assert error.value.offset == 6
+    path = tmp_path / "mine.py"
+    path.write_text("def square(x):\n    return (x * x).sum()\n")
+    assert cli.main(["check", f"{path}:square", "x=N", "--gradient", "x=2 * x)"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1].strip() == "2 * x)"
+    assert lines[2].index("^") - lines[1].index("2") == 5
 
 
 def test_functions_of_pytorch_are_derived_and_checked():

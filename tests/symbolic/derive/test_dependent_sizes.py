@@ -75,14 +75,6 @@ BY_HAND = [  # function, arguments, where, the argument, wrong gradients of it, 
 ]
 
 
-def test_function_that_takes_no_sizes_has_its_own_error():
-    def demanding(x, y):
-        raise RuntimeError("never")
-
-    with pytest.raises(RuntimeError, match="never"):
-        derive(demanding, x=("N",), y=("K",))
-
-
 @pytest.mark.slow
 def test_size_of_a_sum_is_read_from_the_shape():
     derivation = derive(_conv(stride=2), x=WIDE, w=("O", "C", 3))

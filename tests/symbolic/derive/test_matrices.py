@@ -5,9 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-import tinytensor as tt
 from tests.symbolic.derive.derived_matrices import DD, D, derived, log_det, quadratic, trace_of_inverse
-from tinytensor import linalg
 from tinytensor.symbolic import check, derive, positive_definite
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive.facts import of_fact
@@ -242,28 +240,3 @@ def test_an_inverse_of_a_factor_of_a_transpose_is_not_transposed(at):
     form = in_names(formula, turned, turned[I, K], S_[K, I])
     here = at | {I: 2, K: 1, turned: at[S_].T}
     assert float(value(form, here)) == pytest.approx(float(value(formula, here))) != 0
-
-
-MATRICES = {  # function, arguments, where: all are proved
-    "a block": (lambda A: linalg.inv(A[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
-    "columns of a wide matrix": (lambda A: linalg.slogdet(A[:, :-1])[1], {"A": ("D", "D+1")}, ()),
-    "a block of an inverse": (lambda A: linalg.inv(linalg.inv(A)[:-1, :-1]).sum(), {"A": DD}, "D > 1"),
-    "products of two of a batch": (
-        lambda X: (X[1].T @ X[1] @ linalg.inv(X[0].T @ X[0] + tt.eye(X.shape[2]))).trace(), {"X": (2, "N", "D")}, ()),
-    "a product of more columns": (
-        lambda X: (X.T @ X[:, 1:] @ linalg.inv(X[:, 1:].T @ X[:, 1:] + tt.eye(X.shape[1] - 1))).square().sum(),
-        {"X": ("N", "D")}, "D > 1"),
-    "a product of fewer columns": (
-        lambda X: (X.T @ X[:, :-1] @ linalg.inv(X[:, :-1].T @ X[:, :-1] + tt.eye(X.shape[1] - 1))).square().sum(),
-        {"X": ("N", "D")}, "D > 1"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MATRICES)
-def test_parts_of_a_matrix_are_not_taken_for_the_whole(name):
-    function, arguments, where = MATRICES[name]
-    assert derive(function, where=where, **arguments)
-
-
-def test_a_kink_of_an_entry_of_an_inverse_is_a_condition():
-    assert "no two numbers that are compared are equal" in derive(lambda A: A.inverse().abs().sum(), A=DD).verdict

@@ -34,6 +34,22 @@ def names_with_a_dot(x, dx_dot):
     return s * ṡ
 
 
+def squares(X, w, y):
+    A = X @ w
+    return ((A - y) ** 2).sum()
+
+
+def twice(x, w):
+    z = x * w
+    return (z.exp() + (x * w) ** 2 * z).sum()
+
+
+def after_an_angle(x, w):
+    angle = tt.atan2(x, w)
+    z = x / w
+    return (z.exp() + angle).sum()
+
+
 CLASSES = Index(N, "K")
 PAIR = {"X": ND, "W": ("D", "H"), "V": ("H", "K"), "t": CLASSES}
 CLASSIFIER = {"X": ND, "W": ("D", "K"), "t": CLASSES}
@@ -56,6 +72,10 @@ LINES = {  # the product, its function, its arguments, those that move, and the 
     "Hessian of a norm": (hvp, lambda x: x.norm(), {"x": N}, ("x",), ""),
     "Hessian of names with a dot": (hvp, names_with_a_dot, {"x": N, "dx_dot": N}, ("x", "dx_dot"), ""),
     "directional derivative of names with a dot": (jvp, names_with_a_dot, {"x": N, "dx_dot": N}, ("x",), ""),
+    "a line that has the name of the user's tensor": (gauss_newton, squares, REGRESSION, ("w",), "A"),
+    "a line that is made once more": (gauss_newton, twice, {"x": N, "w": N}, ("x", "w"), "z"),
+    "a line inside of operations that are read as one": (gauss_newton, after_an_angle, {"x": N, "w": N},
+        ("x", "w"), "z"),
 }  # fmt: skip
 
 
@@ -70,32 +90,6 @@ def product(name: str) -> Second:
 def test_each_function_has_a_proved_product(name):
     fn, arguments = FUNCTIONS[name]
     p = jvp(fn, **arguments)
-    assert p.proved, p.verdict
-
-
-def test_gauss_newton_of_a_line_that_has_the_name_of_the_users_tensor():
-    def squares(X, w, y):
-        A = X @ w
-        return ((A - y) ** 2).sum()
-
-    assert gauss_newton(squares, "A", wrt="w", **REGRESSION).verdict == "proved for any size"
-
-
-def twice(x, w):
-    z = x * w
-    return (z.exp() + (x * w) ** 2 * z).sum()
-
-
-def after_an_angle(x, w):
-    angle = tt.atan2(x, w)
-    z = x / w
-    return (z.exp() + angle).sum()
-
-
-@pytest.mark.parametrize("fn", [twice, after_an_angle])
-def test_gauss_newton_meets_the_call_that_makes_the_line(fn):
-    """It is made once more later in the code, or inside of operations that are read as one."""
-    p = gauss_newton(fn, "z", x=N, w=N)
     assert p.proved, p.verdict
 
 

@@ -4,7 +4,6 @@ import abc
 import collections
 import copy
 import ctypes
-import dataclasses
 import enum
 import functools
 import inspect
@@ -27,6 +26,7 @@ import pytest
 
 import tinytensor as tt
 from tests.symbolic.derive.reviewed import X
+from tests.symbolic.reading.tricks import Sized
 from tinytensor import nn
 from tinytensor.core.dispatch import state
 from tinytensor.nn import functional as F
@@ -40,12 +40,6 @@ Row = collections.namedtuple("Row", "size rows")
 
 class Typed(typing.NamedTuple):
     size: int = 3
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Sized:
-    n: int
-    rows: list = dataclasses.field(default_factory=list)
 
 
 class Layer(nn.Module):

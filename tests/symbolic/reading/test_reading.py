@@ -21,10 +21,8 @@ from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.runtime.compiler import compiling
-from tinytensor.nn import functional as F
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive.arguments import arguments
-from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.reading import language, loops, program, sizes
@@ -70,12 +68,6 @@ def test_what_cannot_be_read_is_refused_with_its_line():
     lines = "(tricks.py", "(<string>", "another call would differ"
     refused = {name: entry["verdict"] for name, entry in TRICKS_SAID.items() if not entry["text"]}
     assert [name for name, verdict in refused.items() if not any(line in verdict for line in lines)] == []
-
-
-def test_a_size_that_must_be_a_multiple_is_a_condition():
-    assert derive(lambda x: x.view(-1, 3)[:, 0].sum(), x=N).verdict == "proved for N % 3 = 0"
-    derivation = derive(lambda x: x.view(-1, 20)[:, 0].sum(), x=N)  # 20 is above the sizes that are tried
-    assert not derivation and [*map(str, derivation.size_conditions)] == ["N % 20 = 0"]
 
 
 @pytest.mark.parametrize("name", READ)
@@ -169,38 +161,6 @@ def test_a_proof_of_the_solver_is_no_accident():
     assert infeasible([add(x, y, -1), add(y, x, -1), add(add(x, y, -1), {(): -1})])  # x >= y, y >= x, x > y
     assert not infeasible([add(x, y, -1), add(y, x, -1)])
     assert infeasible([add({("x",): 2}, {(): -1}), add({(): 1}, {("x",): -2})])  # 2 x = 1 in whole numbers
-
-
-def test_conditions_of_where_are_known_while_a_function_is_read():
-    args = arguments({"x": N}, {})
-    sizes = [s for a in args.values() for s in a.sizes]
-
-    def by_size(x):
-        return x.sum() if x.shape[0] > 3 else x.prod()
-
-    assert read(by_size, args, conditions_in("N > 5", sizes)).conditions == []
-    assert read(by_size, args, conditions_in("N < 3", sizes)).terms[-1].name == "reduce_prod"
-    assert len(read(by_size, args).conditions) == 1
-
-
-def test_memory_bounds_sizes_so_that_a_few_times_as_many_numbers_are_no_question():
-    for repeated in (lambda x: x.repeat(3) * tt.arange(3 * len(x)), lambda x: F.pad(x, (2, 1)) * tt.arange(len(x) + 3)):
-        assert derive(repeated, x=N).verdict == ANY
-
-
-def test_no_polynomial_of_sizes_is_no_condition():
-    for where in ("2**N > 1000", "N**(1/2) > 3", "N % 0 == 0"):
-        with pytest.raises(ValueError, match=r"polynomial|no condition"):
-            derive(lambda x: x.sum() * (len(x) > 9), where, x=N)
-
-
-def test_a_fraction_in_a_condition_of_where_is_no_contradiction():
-    def by_size(x, y):
-        return (x * x).sum() * (2.0 if len(x) > 100 else 3.0) + y.sum()
-
-    for where, words in {"N/2 > M": "N/2 > M", "N > 3*M/2": "N > 3*M/2", "(N + M) % 3 == 1": "(M + N) % 3 = 1"}.items():
-        verdict = derive(by_size, x=N, y=("M",), where=where).verdict
-        assert verdict.startswith(f"proved only for {words} and N > 100")
 
 
 def test_what_a_reading_changes_before_it_begins_anew_is_noticed():

@@ -28,9 +28,11 @@ read_at = eval("lambda x: (x * x).sum() * (1 + (type(x.shape[0]) is int))")
 norm = nn.BatchNorm1d(3).double()
 
 
-def clamped(change):
+def changed(change):
+    """A change of y = 2 x in place."""
+
     def f(x):
-        y = x * 4
+        y = x * 2
         change(y)
         return s(y)
 
@@ -63,13 +65,11 @@ weights = lambda x: 1.0 + (tt.arange(len(x)) >= 150)  # noqa: E731
 def changed_part(part):
     """A change in place of a part of y, or of a copy of it."""
 
-    def f(x):
-        y = x * 2
+    def change(y):
         z = part(y)
         z.mul_(weights(z))
-        return s(y)
 
-    return f
+    return changed(change)
 
 
 def stacked(row, change):
@@ -445,12 +445,6 @@ class Loops:
             h = h * 0.5 + x[-1 - t] * t
         return h
 
-    def number_that_grows(x):
-        h = 0.0
-        for t in range(len(x)):
-            h = (h * x[t]).unsqueeze(0)
-        return h
-
     def asks_for_its_type(x):
         h = 0.0
         for t in range(len(x)):
@@ -610,12 +604,6 @@ class Loops:
             break
         return h
 
-    def with_next(x):
-        h, count = tt.zeros((), dtype=tt.float64), itertools.count()
-        for t in range(len(x)):
-            h = h + x[t] * next(count)
-        return h
-
     def iterator_in_a_step(x):
         h, twice = zero(), reversed(range(0, 2 * len(x), len(x)))
         for t in range(len(x)):
@@ -630,13 +618,6 @@ class Loops:
             push(1.0)
             h = h + x[t]
         return h * (2.0 if len(rows) > 150 else 1.0)
-
-    def by_gradient(x):
-        w, h = tt.ones(1, dtype=tt.float64, requires_grad=True), zero()
-        for t in range(len(x)):
-            w.sum().backward()
-            h = h + x[t]
-        return h * w.grad.sum()
 
     def by_closure(x):
         def pushes(rows):
@@ -775,12 +756,12 @@ TRICKS = {
     "arange to int32, times": lambda x: (tt.arange(N(x)).to(tt.int32) * 16_000_000 * x).sum(),
     "x to int32": lambda x: (x.to(tt.int32) * x).sum(),
     "x.long()": lambda x: (x.long() * x).sum(),
-    "y.data.clamp_": clamped(lambda y: y.data.clamp_(max=1000)),
-    "y.clamp_ under no_grad": clamped(frozen),
-    "y.detach().clamp_": clamped(lambda y: y.detach().clamp_(max=1000)),
-    "y[0] = 1": clamped(lambda y: y.__setitem__(0, 1.0)),
+    "y.data.clamp_": changed(lambda y: y.data.clamp_(max=1000)),
+    "y.clamp_ under no_grad": changed(frozen),
+    "y.detach().clamp_": changed(lambda y: y.detach().clamp_(max=1000)),
+    "y[0] = 1": changed(lambda y: y.__setitem__(0, 1.0)),
     "zeros += x": lambda x: tt.zeros(3).add_(x[:3]),
-    "y.numpy()": clamped(lambda y: y.detach().numpy().clip(max=1000, out=y.detach().numpy())),
+    "y.numpy()": changed(lambda y: y.detach().numpy().clip(max=1000, out=y.detach().numpy())),
     "x.max().item()": lambda x: if_(x.max().item() > 1000, x),
     "repr": lambda x: if_(len(repr(x)) > 1000, x),
     "bool(x.any())": lambda x: if_((x > 1000).any(), x),
@@ -856,6 +837,10 @@ TRICKS = {
     "loop: x[-151 - t]": looped(lambda h, x, t: h * 0.5 + x[-151 - t]),
     "loop: first step differs": looped(lambda h, x, t: h + x[t] if t else x[t]),
     "loop: shape grows": looped(lambda h, x, t: tt.cat([h, x[t].reshape(1)]), lambda x: tt.zeros(1, dtype=tt.float64)),
+    "number_that_grows": looped(lambda h, x, t: (h * x[t]).unsqueeze(0), lambda x: 0.0),
+    "with_next": counting(itertools.count, next, next),
+    "by_gradient": counting(
+        lambda: tt.zeros(1, requires_grad=True), lambda w: w.sum().backward(), lambda w: w.grad.sum()),
     "loop: changes an outer tensor that was collected": stacked(lambda y, t: y, lambda y, rows: y.mul_(2)),
     "loop: changes the base of collected views": stacked(lambda y, t: y[t], lambda y, rows: y.mul_(2)),
     "loop: changes an item": stacked(lambda y, t: y[t] * 2, lambda y, rows: rows[0].mul_(2)),
