@@ -58,6 +58,10 @@ def test_a_mistake_beyond_a_number_that_is_compared_is_refuted(fn, gradient, mon
     assert check(fn, {"x": gradient}, **X)["x"].verdict != "refuted"
 
 
+def test_a_mistake_below_a_small_bound_that_keeps_no_norm_from_0_is_refuted():
+    assert check(lambda x: x.clamp(min=1e-6).sum(), {"x": "1 + 0 * x"}, **X)["x"].verdict == "refuted"
+
+
 def test_numbers_that_lines_compare_with():
     size = Size("of_compared_numbers", "n")
     x, a, y = (Array(name, (size,))[Index("n", size)] for name in "xay")

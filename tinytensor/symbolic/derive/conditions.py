@@ -196,6 +196,3 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
 def _join(parts: Sequence) -> str:
     *before, last = map(str, parts)
     return f"{', '.join(before)} and {last}" if before else last
-
-
-SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
