@@ -20,7 +20,8 @@ from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays
 from tests.symbolic.programs import call
 from tests.tools.sampling_rate import some
 from tinytensor.nn import functional as F
-from tinytensor.symbolic.derive import adjoints, time_limit
+from tinytensor.symbolic import time_limit
+from tinytensor.symbolic.derive import adjoints
 from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
@@ -28,9 +29,9 @@ from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
-from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.time_limit import step
 
 
 def evaluated(derivation: Derivation, rng) -> tuple[dict, dict, np.ndarray]:

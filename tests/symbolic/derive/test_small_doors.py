@@ -7,9 +7,8 @@ import pytest
 
 from tests.symbolic.derive.reviewed import OTHER_WORDS
 from tinytensor.cli import main as cli
-from tinytensor.symbolic import TooLong, check, derive
+from tinytensor.symbolic import TooLong, check, derive, time_limit
 from tinytensor.symbolic.derive import derivation as derivations
-from tinytensor.symbolic.derive import time_limit
 from tinytensor.symbolic.index_calculus import vanishing
 from tinytensor.symbolic.index_calculus.functions import arctan2
 

@@ -30,13 +30,13 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.time_limit import is_up, stopped
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.adjoints import Definition, name_of
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.index_calculus.signs import requirements
 from tinytensor.symbolic.numbers import FAR, STYLES, differing_entry
 from tinytensor.symbolic.prove.advice import is_own
+from tinytensor.symbolic.time_limit import is_up, stopped
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
 ENTRIES = 20_000  # of an argument

@@ -24,7 +24,6 @@ from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims
 from tinytensor.symbolic.index_calculus.adjoints import Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
-from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.signs import of_numbers
 from tinytensor.symbolic.index_calculus.vanishing import together
@@ -33,6 +32,7 @@ from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.rounding import ROUNDED
 from tinytensor.symbolic.reading.sizes import formula_of, never_negative, remainders, sides
 from tinytensor.symbolic.reading.tensors import Term
+from tinytensor.symbolic.time_limit import step
 
 LATER = {"result_1", "rows", "flip"}
 CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}

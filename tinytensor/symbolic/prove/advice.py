@@ -19,7 +19,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
-from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.time_limit import TooLong
 
 PACKAGE = Path(__file__).parents[2]
 
