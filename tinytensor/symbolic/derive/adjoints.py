@@ -286,7 +286,6 @@ def _rename(lines: Lines, output: Expr, old: Name, wanted: str) -> Expr:
     """Give a line another name everywhere; the entry of the result is given back."""
     new = name_like(old, wanted)
     change = {old: new, d(old): d(new)}
-    lines.renames |= {first: new for first, name in lines.renames.items() if name == old} | {old: new}
     for group in lines.groups:
         for part in (group.lines, group.closed):
             part[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in part]
