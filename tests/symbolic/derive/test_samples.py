@@ -58,8 +58,13 @@ def test_a_mistake_beyond_a_number_that_is_compared_is_refuted(fn, gradient, mon
     assert check(fn, {"x": gradient}, **X)["x"].verdict != "refuted"
 
 
-def test_a_mistake_below_a_small_bound_that_keeps_no_norm_from_0_is_refuted():
+def test_a_small_bound_is_that_of_norms_alone(monkeypatch):
     assert check(lambda x: x.clamp(min=1e-6).sum(), {"x": "1 + 0 * x"}, **X)["x"].verdict == "refuted"
+    near = lambda x, y: F.normalize(x - y + 1e-6, dim=-1, eps=1e-5)  # noqa: E731
+    arguments = dict.fromkeys("xy", ("N", "D"))
+    assert "every norm is above the bound" in derive(near, **arguments).verdict
+    monkeypatch.setattr(domains, "_is_clamped_norm", lambda *_: False)
+    assert "does not match" in derive(near, **arguments).verdict
 
 
 def test_numbers_that_lines_compare_with():

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from sympy import Expr, S, Symbol
 
-from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS
+from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS, SMALL
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.functions import ABOVE
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
@@ -46,7 +46,8 @@ def edges_of(op: str, arrays: list, size: Callable[[], float] = lambda: 0.0) -> 
     numbers = tuple(Fraction(x) if isinstance(x, int | float) and np.isfinite(x) else None for x in arrays)
     with np.errstate(all="ignore"):
         needed = [(key, np.asarray(term(*arrays), float)) for key, term in _decisive(op, numbers)]
-    return {"equality" if op in ("eq", "ne") else key for key, term in needed if _fails(key, term, size)}
+    edges = {"equality" if op in ("eq", "ne") else key for key, term in needed if _fails(key, term, size)}
+    return edges | ({"norm"} if op == "clamp_min" and _is_clamped_norm(*arrays) else set())
 
 
 def _with_names(op: str, numbers: tuple) -> tuple[Expr, list[Expr]]:
@@ -77,13 +78,14 @@ def _decisive(op: str, numbers: tuple) -> list[tuple[str, Callable]]:
     return [(key, eval(f"lambda {arguments}: {text}", {"np": np})) for key, text in needed]
 
 
+def _is_clamped_norm(a: np.ndarray, low: np.ndarray | float) -> bool:
+    """May these numbers be norms of which a small bound keeps one from being 0?"""
+    return np.ndim(low) == 0 and 0 < low <= SMALL and bool(np.all(a >= 0) and np.any(a <= low))
+
+
 def _has_zero_row(a: np.ndarray, eps: float) -> bool:
     """Is a row 0 whose length is a denominator?"""
     return eps == 0 and bool(np.any(np.all(np.equal(a, 0), -1)))
-
-
-def _has_equal(a: np.ndarray, *_) -> bool:
-    return a.size != np.unique(a, equal_nan=False).size
 
 
 def _is_singular(a: np.ndarray, *_) -> bool:
@@ -98,7 +100,10 @@ STRUCTURE: dict[str, tuple[str, Callable[..., bool]]] = {  # an operation that i
     "layer_norm": ("denominator", lambda a, *more: _has_zero_row(a - np.mean(a, -1, keepdims=True), more[-1])),
     "rms_norm": ("denominator", lambda a, *more: _has_zero_row(a, more[-1])),
     "linear_relu": ("tie", lambda x, w, b: np.any(np.equal(x @ w.T + (0 if b is None else b), 0))),
-    **dict.fromkeys(("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"), ("tie", _has_equal)),
+    **dict.fromkeys(
+        ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"),
+        ("tie", lambda a, *_: a.size != np.unique(a, equal_nan=False).size),
+    ),
     **dict.fromkeys(("isfinite", "isnan"), ("finite", lambda a, *_: not np.all(np.isfinite(a)))),
     "reduce_prod": ("factor", lambda a, *_: np.any(np.less_equal(a, 0))),
     "reduce_norm": ("root", lambda a, axes, *_: np.any(np.all(np.equal(a, 0), tuple(axes)))),
