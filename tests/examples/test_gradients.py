@@ -10,8 +10,7 @@ import tinytensor as tt
 from examples.gradients.__main__ import main
 from examples.gradients.functions import LIMIT, TABLE
 from tests.tools.sampling_rate import some
-from tinytensor.symbolic import Derivation, Index, check
-from tinytensor.symbolic.derive import time_limit
+from tinytensor.symbolic import Derivation, Index, check, time_limit
 
 
 @pytest.mark.parametrize("name", TABLE)

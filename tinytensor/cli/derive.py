@@ -8,7 +8,7 @@ from typing import Any
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
 from tinytensor.interop.io.files import writing
 from tinytensor.symbolic import Derivation, Index, derive, gauss_newton, hvp, jvp
-from tinytensor.symbolic.derive.time_limit import SECONDS
+from tinytensor.symbolic.time_limit import SECONDS
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
 ARGUMENTS += "or another Python value, as in eps=0.1"

@@ -20,6 +20,7 @@ kernel through `lift`.
     derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
     certificates/    derivations as files of Coq, whose kernel checks them
     numbers.py       the values, difference quotients and tolerances by which numbers refute
+    time_limit.py    the time of all of these: limited, and shown while they work
 
 The functions `prove` and `derive` hide the rooms of these names: import from their files,
 `from tinytensor.symbolic.prove.passes import ...`.
@@ -35,10 +36,10 @@ from tinytensor.symbolic.derive.second import Hessian, Jacobian
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.exact.tensors import latex, symbols
-from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.prover import assert_gradient, prove
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.time_limit import TooLong
 
 __all__ = [
     "Check",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tinytensor.symbolic.derive import time_limit
+from tinytensor.symbolic import time_limit
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def endless_time() -> Iterator[None]:
     """The clock of the limits stands still; a test of limits sets one of its own."""
     with pytest.MonkeyPatch.context() as patch:

@@ -8,8 +8,8 @@ import pytest
 from examples.gradients import functions as examples
 from tests.symbolic.derive.recurrent_functions import BY_HAND, RECURRENT, XH, ByHand, Refused
 from tests.symbolic.programs import derivations
-from tinytensor.symbolic import check, derive
-from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_by_hand, samples, time_limit
+from tinytensor.symbolic import check, derive, time_limit
+from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_by_hand, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.samples import Comparison

@@ -427,6 +427,15 @@ def _gradient(x, y, z):
     return -(x - y + 1e-6) / near.unsqueeze(1) * (near - far + 1 > 0).unsqueeze(1)
 
 
+def test_a_small_bound_is_that_of_norms_alone(monkeypatch):
+    assert check(lambda x: x.clamp(min=1e-6).sum(), {"x": "1 + 0 * x"}, **X)["x"].verdict == "refuted"
+    near = lambda x, y: F.normalize(x - y + 1e-6, dim=-1, eps=1e-5)  # noqa: E731
+    arguments = dict.fromkeys("xy", ND)
+    assert "every norm is above the bound" in derive(near, **arguments).verdict
+    monkeypatch.setattr(domains, "_is_clamped_norm", lambda *_: False)
+    assert "does not match" in derive(near, **arguments).verdict
+
+
 def test_a_small_number_is_a_tie_beside_large_ones_alone():
     small = [np.array([1e-15, 3.0])]
     assert domains.edges_of("relu", small, lambda: 1.0) == {"tie"}

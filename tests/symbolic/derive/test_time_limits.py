@@ -8,10 +8,10 @@ import pytest
 from examples.gradients.functions import focal
 from tests.symbolic.derive.derived_functions import FUNCTIONS
 from tinytensor.cli import main as cli
-from tinytensor.symbolic import Index, TooLong, check, derive
-from tinytensor.symbolic.derive import adjoints, time_limit
+from tinytensor.symbolic import Index, TooLong, check, derive, time_limit
+from tinytensor.symbolic.derive import adjoints
 from tinytensor.symbolic.derive import derivation as derivations
-from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.time_limit import step
 
 N = ("N",)
 

@@ -7,8 +7,8 @@ import pytest
 
 import tinytensor.nn.functional as F
 from tinytensor.symbolic import TooLong, prove, symbols
-from tinytensor.symbolic.prove import progress
-from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove import prover
+from tinytensor.symbolic.time_limit import TimeLimit
 
 
 def product(a, b):
@@ -17,21 +17,22 @@ def product(a, b):
 
 def test_one_large_operation_ends_when_its_time_is_up():
     start = time.monotonic()
-    with pytest.raises(TooLong, match=r"was stopped after limit = 0\.5 seconds"):
+    with pytest.raises(TooLong, match=r"stopped at limit = 0\.5 seconds"):
         prove(product, (60, 60), (60, 60), limit=0.5)
     assert time.monotonic() - start < 10  # of the minutes that it takes
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
-    monkeypatch.setattr(progress.time, "monotonic", iter(range(1000)).__next__)  # a second for each call
-    with pytest.raises(TooLong, match="was stopped after limit = 3 seconds"):
+    seconds = iter(range(1000))
+    monkeypatch.setattr(TimeLimit, "clock", lambda self: next(seconds))  # a second for each call
+    with pytest.raises(TooLong, match="stopped at limit = 3 seconds"):
         prove(lambda x: x.exp().softmax(-1), (2, 2), size=size, limit=3)
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_printed(size, monkeypatch, capsys):
-    monkeypatch.setattr(Progress, "long", 0.0)
+    monkeypatch.setattr(prover, "LONG", 0.0)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
     output = capsys.readouterr().err.splitlines()
@@ -44,8 +45,9 @@ def test_progress_is_printed(size, monkeypatch, capsys):
 
 
 def test_long_proof_shows_progress(monkeypatch, capsys):
-    monkeypatch.setattr(Progress, "long", 20.0)
-    monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
+    monkeypatch.setattr(prover, "LONG", 20.0)
+    seconds = iter(range(10**6))
+    monkeypatch.setattr(TimeLimit, "clock", lambda self: next(seconds))  # a second for each call
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     assert len(capsys.readouterr().err.splitlines()) > 3
 

@@ -15,10 +15,8 @@ from random import Random
 from mpmath import iv
 
 from tinytensor.symbolic.certificates.certificate import MEANINGS, MOST
-from tinytensor.symbolic.derive.time_limit import TimeLimit, limited
 from tinytensor.symbolic.index_calculus.functions import ABOVE, TABLE, Row
-from tinytensor.symbolic.index_calculus.interruption import step
-from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.time_limit import TimeLimit, TooLong, limited, step
 
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
 SECONDS = 60  # of computing, at most, for the search of a witness

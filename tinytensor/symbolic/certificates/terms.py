@@ -15,9 +15,9 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, 
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
-from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, TABLE, Functions, upto
+from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
 from tinytensor.symbolic.index_calculus.order import factors_of, signed, terms_of
-from tinytensor.symbolic.index_calculus.signs import Signs, key_of_power
+from tinytensor.symbolic.index_calculus.signs import Signs, needs_of
 
 
 class NotCertifiable(TypeError):
@@ -352,16 +352,10 @@ def conditions_of(formula: Expr, signs: Signs) -> Iterator[tuple[Expr, str, Expr
             if not signs.not_zero(denominator):
                 yield denominator, "<>", S.Zero
             below.update(inverses)
-        needs: Mapping = {}
-        if isinstance(e, Pow) and e not in below:
-            needs, arguments = dict.fromkeys(filter(None, [key_of_power(e.exp)]), e.base), (e.base,)
-        elif e.func in HEADS:
-            arguments = e.args
-            needs = {key: term(IN_FORMULAS, *arguments) for key, term in HEADS[e.func].needs.items()}
-        for key, term in needs.items():
+        for key, term in needs_of(e).items() if e not in below else ():
             if not signs.meets(key, term):
-                relation = "inside" if key == "arc" else ">" if key in ABOVE else "<>"
-                yield arguments[0], relation, (*arguments[1:], S.Zero)[0]
+                left, *right = e.args[:1] if isinstance(e, Pow) else e.args
+                yield left, "inside" if key == "arc" else ">" if key in ABOVE else "<>", (*right, S.Zero)[0]
 
 
 def condition_text(left: str, relation: str, right: str) -> str:

@@ -19,7 +19,6 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import forget, shorten
-from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Group, Lines, formula_key, name_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import (
@@ -54,8 +53,8 @@ from tinytensor.symbolic.index_calculus.vanishing import (
     together,
     vanishes,
 )
-from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.time_limit import TooLong, at_most, stage, stopped
 
 SHORT = 8  # the cost of a line that may be put in for its name
 SEARCH = 0.6  # of the time that is left, for the search of shorter forms; the rest is for their proofs
@@ -287,7 +286,6 @@ def _rename(lines: Lines, output: Expr, old: Name, wanted: str) -> Expr:
     """Give a line another name everywhere; the entry of the result is given back."""
     new = name_like(old, wanted)
     change = {old: new, d(old): d(new)}
-    lines.renames |= {first: new for first, name in lines.renames.items() if name == old} | {old: new}
     for group in lines.groups:
         for part in (group.lines, group.closed):
             part[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in part]

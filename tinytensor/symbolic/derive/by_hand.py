@@ -104,21 +104,21 @@ def function_by_hand(hand) -> Callable | Formula:
     return function
 
 
-def _takes(function: Callable, names, sizes) -> set[str]:
-    """The names among these that a function takes; sizes only where it names them itself."""
+def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
+    """What a gradient by hand takes of the values by name, and of the sizes that it names itself."""
+    known = sizes | values
     if (needs := getattr(function, "needs", None)) is not None:
-        return {*names, *sizes} & needs
+        return {name: x for name, x in known.items() if name in needs}
     parameters = inspect.signature(function.forward if isinstance(function, Module) else function).parameters
-    known, variadic = {*names, *sizes}, (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    takes = parameters.keys() & known | (set(names) if takes_all else set())
+    variadic = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
     needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind not in variadic]
-    if missing := [name for name in needed if name not in takes]:
+    if missing := [name for name in needed if name not in known]:
         raise TypeError(
             f"check: a gradient by hand takes {missing[0]}, which is neither an argument of the function nor a size: "
-            f"there are {', '.join(map(str, [*names, *sizes]))}"
+            f"there are {', '.join(map(str, [*values, *sizes]))}"
         )
-    return takes
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return {name: x for name, x in known.items() if name in parameters or (takes_all and name in values)}
 
 
 def read_by_hand(derivation: Result, name: Key, function: Callable) -> HandGradient:
@@ -156,12 +156,12 @@ def read_by_hand(derivation: Result, name: Key, function: Callable) -> HandGradi
     if value.finite is not None:
         raise NotDerivable("check: the gradient by hand is -inf in places, which is no number")
     changed = _constants(derived.trace, program)
+    if takes_upstream:
+        changed[program.arrays[UPSTREAM]] = d(name_of(derived.output))
     left, _ = derivation.entry(name)
-    entry = renamed(S(as_number(value).entry(*getattr(left, "indices", ()))), changed)
-    upstream = {program.arrays[UPSTREAM]: d(name_of(derived.output))} if takes_upstream else {}
-    rename = partial(renamed, change=upstream)
-    lines, hypotheses = _in_names_of_function(derived, program, changed, rename)
-    entry = rename(expanded(entry, lines))
+    rename = partial(renamed, change=changed)
+    lines, hypotheses = _in_names_of_function(derived, program, rename)
+    entry = expanded(rename(S(as_number(value).entry(*getattr(left, "indices", ())))), lines)
     refuse_no_number(entry)
     return HandGradient(entry, tuple(program.size_conditions), (*together(program.domains).hypotheses, *hypotheses))
 
@@ -183,12 +183,6 @@ def formula_by_hand(derivation: Result, name: Key, hand: Formula) -> HandGradien
         if unknown := names_in(right) - {*derived.trace.arrays.values(), *changed.values()}:
             raise NotDerivable(f"the formula has a name of another function: {min(map(str, unknown))}")
     return HandGradient(right, (), ())
-
-
-def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
-    """What a gradient by hand takes of the sizes and values."""
-    takes = _takes(function, values, sizes)
-    return {k: v for k, v in (sizes | values).items() if k in takes}
 
 
 def compare_at_samples(derivation: Result, name: Key, function: Callable) -> Comparison:
@@ -267,16 +261,14 @@ def _key_of_constant(constant: ExtremeMask | np.ndarray, program: Trace, changed
     return constant.function, constant.axes, *formula_key(marked, constant.indices)
 
 
-def _in_names_of_function(
-    derived: DerivedLines, program: Trace, changed: dict[Name, Name], rename: Callable
-) -> tuple[list[Definition], set[str]]:
+def _in_names_of_function(derived: DerivedLines, program: Trace, rename: Callable) -> tuple[list[Definition], set[str]]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
 
     A line is compared in the function's names first. One that is written in other steps is compared in the names of
     arguments alone, if it is short then: to expand a long one takes long.
     """
     known, known_whole = derived.line_keys
-    lines = [Definition(x.left, renamed(x.right, changed)) for group in program.lines.groups for x in group.lines]
+    lines = [Definition(x.left, rename(x.right)) for group in program.lines.groups for x in group.lines]
     result, hypotheses = states_as_known(derived, program.loops, lines, rename)
     states = list(result)
     for line, length in lengths(lines):

@@ -33,7 +33,6 @@ from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Key, Result
 from tinytensor.symbolic.derive.samples import Comparison
 from tinytensor.symbolic.derive.second import Hessian, Jacobian
-from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, limited, stage, stopped
 from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -41,10 +40,10 @@ from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
-from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.language import snapshot
 from tinytensor.symbolic.reading.tensors import reading_of
+from tinytensor.symbolic.time_limit import SECONDS, TimeLimit, TooLong, limited, stage, stopped
 
 TERM = 5.0  # seconds in which a term that differs is looked for
 

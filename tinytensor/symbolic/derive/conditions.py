@@ -15,6 +15,7 @@ from sympy.parsing.sympy_parser import parse_expr
 
 from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 from tinytensor.symbolic.index_calculus.vanishing import Theorem
+from tinytensor.symbolic.prove.proof import join_words
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -181,21 +182,11 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
     """What is proved, with its conditions, in words: the only place that says so."""
     if not isinstance(theorem, Theorem):
         raise TypeError("verdict: only a theorem is proved")
-    sizes, values = theorem.sizes, in_words(theorem)
-    sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
-    if restricted:
-        sentence = f"proved only for {_join(sizes)}"
+    sizes, values = [*map(str, theorem.sizes)], in_words(theorem)
+    sentence = f"proved {'only ' if restricted else ''}for {join_words(sizes) or 'any size'}"
     if values:
-        sentence += f", where {_join(values)}"
+        sentence += f", where {join_words(values)}"
     if restricted:
         where = " and ".join(condition.code() for condition in restricted)
         sentence += f'; if that is what you mean, say where="{where}"'
     return sentence
-
-
-def _join(parts: Sequence) -> str:
-    *before, last = map(str, parts)
-    return f"{', '.join(before)} and {last}" if before else last
-
-
-SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0

@@ -19,12 +19,12 @@ from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import SMALL, Sample, compared_numbers, mismatch, samples
 from tinytensor.symbolic.derive.source import check_names, evaluate_at
-from tinytensor.symbolic.derive.time_limit import SYMBOLS, TimeLimit, limited, stage
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.numbers import differing_entry
+from tinytensor.symbolic.time_limit import SYMBOLS, TimeLimit, limited, stage
 
 
 class Derivation(Result):

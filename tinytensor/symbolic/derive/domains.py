@@ -9,10 +9,9 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from sympy import S, Symbol
+from sympy import Expr, S, Symbol
 
-from tinytensor.symbolic.derive.conditions import SMALL
-from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS
+from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS, SMALL
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.functions import ABOVE
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
@@ -31,9 +30,8 @@ def domain_of(op: str, args: list, signs: Signs) -> Theorem:
     if op == "clipped_log" or op not in FORMULAS:
         return together([], ["clipped"] if op == "clipped_log" else [])
     entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
-    known = [e.is_number and not (op in DIVISIONS and e.is_zero) for e in entries]
-    names = [e if is_known else Symbol(f"a{n}", real=True) for n, (e, is_known) in enumerate(zip(entries, known))]
-    return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
+    formula, names = _with_names(op, tuple(e if e.is_number else None for e in entries))
+    return defined(formula, dict(zip(names, entries, strict=True)), signs)
 
 
 def edges_of(op: str, arrays: list, size: Callable[[], float] = lambda: 0.0) -> set[str]:
@@ -42,21 +40,24 @@ def edges_of(op: str, arrays: list, size: Callable[[], float] = lambda: 0.0) -> 
     "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
     size: of the largest number on the way to the arguments, whose rounding may decide a comparison: that is a tie, too.
     """
-    a = arrays[0]
-    if op == "clipped_log":
-        return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
-    if op not in FORMULAS:
+    if op in STRUCTURE or op not in FORMULAS:
         key, fails = STRUCTURE.get(op, ("", lambda *_: False))
         return {key} if fails(*arrays) else set()
-    known = [isinstance(x, int | float) and np.isfinite(x) and (x != 0 or op not in DIVISIONS) for x in arrays]
-    numbers = tuple(x if is_known else None for x, is_known in zip(arrays, known))
-    edges = set()
+    numbers = tuple(Fraction(x) if isinstance(x, int | float) and np.isfinite(x) else None for x in arrays)
     with np.errstate(all="ignore"):
-        for key, term in _decisive(op, numbers):
-            if _fails(key, np.asarray(term(*arrays), float), size):
-                edges.add("equality" if op in ("eq", "ne") else key)
-    least = op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL
-    return edges | ({"norm", "tie"} if least and np.any(np.less_equal(a, arrays[1])) else set())
+        needed = [(key, np.asarray(term(*arrays), float)) for key, term in _decisive(op, numbers)]
+    edges = {"equality" if op in ("eq", "ne") else key for key, term in needed if _fails(key, term, size)}
+    return edges | ({"norm"} if op == "clamp_min" and _is_clamped_norm(*arrays) else set())
+
+
+def _with_names(op: str, numbers: tuple) -> tuple[Expr, list[Expr]]:
+    """The formula of an operation with names for its arguments, and these; a number stands for itself.
+
+    numbers: the arguments that are numbers, None for each other one.
+    """
+    named = [x is None or (x == 0 and op in DIVISIONS) for x in numbers]
+    names = [Symbol(f"a{n}", real=True) if is_named else S(numbers[n]) for n, is_named in enumerate(named)]
+    return FORMULAS[op](*names), names
 
 
 def _fails(key: str, decisive: np.ndarray, size: Callable[[], float]) -> bool:
@@ -70,14 +71,16 @@ def _fails(key: str, decisive: np.ndarray, size: Callable[[], float]) -> bool:
 
 @cache
 def _decisive(op: str, numbers: tuple) -> list[tuple[str, Callable]]:
-    """The conditions of an operation, each with the number that decides as a function of the arguments.
-
-    numbers: the arguments that are numbers, None for each other one.
-    """
-    names = [Symbol(f"a{n}", real=True) if x is None else S(Fraction(x)) for n, x in enumerate(numbers)]
-    needed = [(key, NumPyPrinter(name=str).piece(term).text) for key, term in requirements(FORMULAS[op](*names))]
+    """The conditions of an operation, each with the number that decides as a function of the arguments."""
+    formula, _ = _with_names(op, numbers)
+    needed = [(key, NumPyPrinter(name=str).piece(term).text) for key, term in requirements(formula)]
     arguments = ", ".join(f"a{n}" for n in range(len(numbers)))
     return [(key, eval(f"lambda {arguments}: {text}", {"np": np})) for key, text in needed]
+
+
+def _is_clamped_norm(a: np.ndarray, low: np.ndarray | float) -> bool:
+    """May these numbers be norms of which a small bound keeps one from being 0?"""
+    return np.ndim(low) == 0 and 0 < low <= SMALL and bool(np.all(a >= 0) and np.any(a <= low))
 
 
 def _has_zero_row(a: np.ndarray, eps: float) -> bool:
@@ -85,22 +88,22 @@ def _has_zero_row(a: np.ndarray, eps: float) -> bool:
     return eps == 0 and bool(np.any(np.all(np.equal(a, 0), -1)))
 
 
-def _has_equal(a: np.ndarray, *_) -> bool:
-    return a.size != np.unique(a, equal_nan=False).size
-
-
 def _is_singular(a: np.ndarray, *_) -> bool:
     return np.ndim(a) == 2 and a.size and np.linalg.cond(a) > SINGULAR
 
 
-STRUCTURE: dict[str, tuple[str, Callable[..., bool]]] = {  # an operation that is not elementwise: what fails, and where
+STRUCTURE: dict[str, tuple[str, Callable[..., bool]]] = {  # an operation that is not its formula: what fails, and where
+    "clipped_log": ("clipped", lambda a, *_: np.any(np.less(a, 1e-12))),
     "attention": ("row", lambda q, k, v, mask, *_: mask is not None and not np.all(np.any(mask, -1))),
     "softmax": ("row", lambda a, *_: np.size(a) and np.any(np.all(np.isneginf(a), -1))),
     "reduce_logsumexp": ("row", lambda a, *_: np.size(a) and np.all(np.isneginf(a))),
     "layer_norm": ("denominator", lambda a, *more: _has_zero_row(a - np.mean(a, -1, keepdims=True), more[-1])),
     "rms_norm": ("denominator", lambda a, *more: _has_zero_row(a, more[-1])),
     "linear_relu": ("tie", lambda x, w, b: np.any(np.equal(x @ w.T + (0 if b is None else b), 0))),
-    **dict.fromkeys(("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"), ("tie", _has_equal)),
+    **dict.fromkeys(
+        ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"),
+        ("tie", lambda a, *_: a.size != np.unique(a, equal_nan=False).size),
+    ),
     **dict.fromkeys(("isfinite", "isnan"), ("finite", lambda a, *_: not np.all(np.isfinite(a)))),
     "reduce_prod": ("factor", lambda a, *_: np.any(np.less_equal(a, 0))),
     "reduce_norm": ("root", lambda a, axes, *_: np.any(np.all(np.equal(a, 0), tuple(axes)))),

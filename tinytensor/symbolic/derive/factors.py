@@ -16,8 +16,8 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order, opened
-from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
+from tinytensor.symbolic.time_limit import step
 
 MEMORY = 10_000  # expressions whose shorter forms and costs are known
 

@@ -78,9 +78,9 @@ class LoopLines:
             value = self._initial(state, dims)
             if self.is_sum(state):
                 state.end.label = ""  # which is no line of a step
-            elif name not in lines.names:
-                lines.names.add(name)
-                trace.reserved_names[id(state.end)] = name
+            elif name not in lines.names and isinstance(state.end, Term):
+                state.end.label = name
+                trace.labels.add(name)
             before = StepArray(lines.unused(f"{name}_before"), tuple(value.sizes), self.loop.step)
             sizes, final = before.sizes[1:], lines.unused(f"{name}_final")
             final = Array(final, sizes) if sizes else Symbol(final, real=True)

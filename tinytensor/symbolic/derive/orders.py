@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.second import GaussNewton, Hessian, Jacobian, Second
-from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, limited, stage
+from tinytensor.symbolic.time_limit import SECONDS, SYMBOLS, limited, stage
 
 
 def derive(

@@ -12,7 +12,6 @@ from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_word
 from tinytensor.symbolic.derive.recurrences import as_shown, first_values
 from tinytensor.symbolic.derive.samples import Comparison, Sample, compare, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
-from tinytensor.symbolic.derive.time_limit import TimeLimit, limited, stage
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, expanded, name_of
@@ -21,6 +20,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import array_tex, equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+from tinytensor.symbolic.time_limit import TimeLimit, limited, stage
 from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
 
 Key = str | tuple[str, str]  # an argument, or the two names of a block

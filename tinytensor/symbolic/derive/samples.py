@@ -30,13 +30,13 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.time_limit import is_up, stopped
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.adjoints import Definition, name_of
 from tinytensor.symbolic.index_calculus.formulas import Size
-from tinytensor.symbolic.index_calculus.functions import HEADS, IN_FORMULAS, with_need
+from tinytensor.symbolic.index_calculus.signs import requirements
 from tinytensor.symbolic.numbers import FAR, STYLES, differing_entry
 from tinytensor.symbolic.prove.advice import is_own
+from tinytensor.symbolic.time_limit import is_up, stopped
 
 SMALL, LARGER, LARGEST = range(1, 10), (16, 33), 211
 ENTRIES = 20_000  # of an argument
@@ -284,8 +284,7 @@ def small_enough(points: list, entries: Callable[..., float], most: float) -> li
 def compared_numbers(lines: Sequence[Definition]) -> list[float]:
     """The first few numbers with which lines compare: 7 in [x > 7] and in max(x, 7), 3.5 in a = 2 x - 7 and [a > 0]."""
     numbers, rights = [], {line.name: line.right for line in lines}
-    for function in itertools.chain(*[line.right.atoms(*with_need("tie")) for line in lines]):
-        difference = S(HEADS[function.func].needs["tie"](IN_FORMULAS, *function.args))
+    for difference in [term for line in lines for key, term in requirements(line.right) if key == "tie"]:
         names = {entry: rights.get(name_of(entry), entry) for entry in difference.atoms(Indexed, Symbol)}
         number, entries = difference.xreplace(names).expand(deep=False).as_coeff_Add()
         bound = -number / entries.as_coeff_Mul()[0] if entries else S.Zero

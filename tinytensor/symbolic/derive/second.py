@@ -40,7 +40,6 @@ from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
 from tinytensor.symbolic.derive.samples import Sample, composed_call, gradients, mismatch, small_enough
 from tinytensor.symbolic.derive.source import Source, evaluate_at
-from tinytensor.symbolic.derive.time_limit import TimeLimit
 from tinytensor.symbolic.derive.values import entry_like, renamed, tensors_of
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
@@ -49,8 +48,8 @@ from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, Symmetri
 from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.numbers import agrees, differing_entry
-from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.time_limit import TimeLimit, TooLong
 
 ENTRIES = 60_000  # of a block: larger ones are not compared in numbers
 NEAR = 0.01  # to 0: numbers at which differences are not compared

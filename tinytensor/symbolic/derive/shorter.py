@@ -16,7 +16,7 @@ from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mu
 from tinytensor.symbolic.derive.factors import MEMORY, cost, factor, rebuild
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.index_calculus.functions import TABLE, absolute, larger, relu, sign, theta
-from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.time_limit import step
 
 LONG = 60  # the cost of an expression for which no shorter form is looked for
 NAMES = 8  # of different names in a quotient that is cancelled

@@ -24,7 +24,6 @@ from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims
 from tinytensor.symbolic.index_calculus.adjoints import Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
-from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.signs import of_numbers
 from tinytensor.symbolic.index_calculus.vanishing import together
@@ -33,6 +32,7 @@ from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.rounding import ROUNDED
 from tinytensor.symbolic.reading.sizes import formula_of, never_negative, remainders, sides
 from tinytensor.symbolic.reading.tensors import Term
+from tinytensor.symbolic.time_limit import step
 
 LATER = {"result_1", "rows", "flip"}
 CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
@@ -67,7 +67,6 @@ class Trace:
         self.loops: list[Loop] = []
         self.steps: dict[Symbol, Expr] = {}  # the number of a step in the formulas of the reading
         self.rows = {}  # what a loop has collected, by the id of the term of all steps: see all_steps()
-        self.reserved_names: dict[int, str] = {}  # of terms, that no other line may get
         for name, a in self.tensors.items():
             below = a.below
             taken = {f"d{n}" for n in self.tensors}  # the adjoint of x is called dx
@@ -79,7 +78,7 @@ class Trace:
             self.arrays[name] = array
             value = value_of_name(array, Value(a.dims, None, "f" if below is None else "i"))
             self.values[id(self.program.arguments[name])] = value
-        self._labels = {t.label for t in self.program.terms if t.label}
+        self.labels = {t.label for t in self.program.terms if t.label}
         self._read()
         self.lines.reserved = set()
         if needs_gradient and not getattr(self.program.result, "on_tape", False):
@@ -221,11 +220,9 @@ class Trace:
             raise NotDerivable(f"derive: {op}{term.where}: {why}")
         if op not in INDEX_OPERATIONS:
             args = [_numbers(a) for a in args]
-        name = self.reserved_names.get(id(term), name)
-        self.lines.names.discard(self.reserved_names.get(id(term)))
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
-        self.lines.reserved = self._labels - {name}
+        self.lines.reserved = self.labels - {name}
         try:
             symbolic_call.check_finite(op)
             self._check_rounding(term, symbolic_call)

@@ -148,7 +148,6 @@ class Lines:
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
     reserved: set[str] = field(default_factory=set)  # the user's names for other tensors than the one that is named
     avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
-    renames: dict[Name, Name] = field(default_factory=dict)  # of lines, the names while the function was read first
     step: Step | None = None
     silent: bool = False  # is a constant read, whose formula gets no name?
 

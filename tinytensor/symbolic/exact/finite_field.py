@@ -48,7 +48,7 @@ from tinytensor.symbolic.exact.scalars import (
     use_scalar_type,
 )
 from tinytensor.symbolic.index_calculus.functions import TABLE, Functions
-from tinytensor.symbolic.index_calculus.interruption import replaced
+from tinytensor.symbolic.time_limit import replaced
 
 try:
     from gmpy2 import mpz as whole  # GMP multiplies numbers of this length in a third of the time

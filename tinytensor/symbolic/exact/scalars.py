@@ -18,10 +18,10 @@ import sympy
 from sympy import S
 
 from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
-from tinytensor.symbolic.index_calculus.interruption import replaced, step
 from tinytensor.symbolic.index_calculus.quotients import Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import vanishes_at_size
+from tinytensor.symbolic.time_limit import replaced, step
 
 CLOSE = 1e-9  # floats nearer than this (relatively) may be two roundings of one number: they decide nothing
 

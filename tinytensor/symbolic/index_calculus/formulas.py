@@ -34,7 +34,7 @@ from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDel
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from tinytensor.symbolic.index_calculus.functions import HEADS
-from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.time_limit import step
 
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ from tinytensor.symbolic.index_calculus.functions import (
     upto,
     with_need,
 )
-from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
 from tinytensor.symbolic.index_calculus.signs import Signs, pattern, varies
+from tinytensor.symbolic.time_limit import step
 
 LEAVES = Symbol | Indexed | OfMatrix | KroneckerDelta | upto
 UNDEFINED = (S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity, sympy.I)

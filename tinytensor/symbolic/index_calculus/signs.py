@@ -112,21 +112,23 @@ def varies(number: Expr) -> bool:
     return of_numbers(number.xreplace(dict.fromkeys(number.atoms(PiecewiseConstant), S.One)))
 
 
+def needs_of(e: Expr) -> dict[str, Expr]:
+    """The conditions for a value and a derivative of a power or a function, beside those of its arguments.
+
+    They are keys of VALUES, each with the number that decides; see functions.Row.needs.
+    """
+    if isinstance(e, Pow):
+        if not e.exp.is_Rational:
+            return {"logarithm": e.base}
+        return {"root": e.base} if not e.exp.is_Integer else {"denominator": e.base} if e.exp < 0 else {}
+    needs = HEADS[e.func].needs if e.func in HEADS else {}
+    return {key: term(IN_FORMULAS, *e.args) for key, term in needs.items()}
+
+
 @lru_cache(4096)
 def requirements(formula: Expr) -> frozenset[tuple[str, Expr]]:
-    """The conditions under which a formula has a value and a derivative: keys of VALUES, see functions.Row.needs."""
-    needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := key_of_power(power))}
-    rows = [(HEADS[f.func], f.args) for f in formula.atoms(Function) if f.func in HEADS]
-    return frozenset(
-        needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
-    )
-
-
-def key_of_power(power: Expr) -> str:
-    """The condition on the base of a power; empty if there is none."""
-    if not power.is_Rational:
-        return "logarithm"
-    return "root" if not power.is_Integer else "denominator" if power < 0 else ""
+    """The conditions under which a formula has a value and a derivative."""
+    return frozenset(need for e in formula.atoms(Pow, Function) for need in needs_of(e).items())
 
 
 def pattern(formula: Expr) -> Expr:

@@ -20,7 +20,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.platform.distribution import PACKAGE
 from tinytensor.symbolic.exact.scalars import Exact
-from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.time_limit import TooLong
 
 # ------------------------------------------------------------------------------------------ the line of the user's code
 

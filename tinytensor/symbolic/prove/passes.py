@@ -38,12 +38,11 @@ from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, atoms_kept, differ, float_or_nan, path
 from tinytensor.symbolic.exact.tensors import slopes_of, symbols, variables
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
-from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.index_calculus.quotients import UNDEFINED
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
-from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import WrongRule
 from tinytensor.symbolic.prove.questions import note_change, watched
+from tinytensor.symbolic.time_limit import TimeLimit, limited, step
 
 SEED = "g'"  # the gradient that arrives at a result
 DIGITS = 40  # of numbers where floats differ
@@ -160,16 +159,16 @@ class Pass:
     needed = property(lambda self: self.forward.conditions.needed | self.backward.conditions.needed)
 
 
-def check_gradients(subject: Subject, progress: Progress) -> Pass:
+def check_gradients(subject: Subject, time: TimeLimit) -> Pass:
     """Run one forward pass and one backward pass over symbols."""
-    with each_step(progress.check), subject.kept(), atoms_kept():
+    with limited(time), subject.kept(), atoms_kept():
         forward = Forward(subject)
         # Each result is differentiated, and its gradient compared; that of a fused operation also by its definition.
         entries = sum(call.result.size * (2 if call.op.definition is None else 3) for call in forward.calls)
-        progress.begin(entries + sum(leaf.numel() for leaf in subject.leaves.values()))
-        backward = Backward(forward, progress)
-        findings = compare(forward, backward, progress)
-        wrong = wrong_rules(forward, findings, progress)
+        time.begin(entries + sum(leaf.numel() for leaf in subject.leaves.values()))
+        backward = Backward(forward)
+        findings = compare(forward, backward)
+        wrong = wrong_rules(forward, findings)
     return Pass(forward, backward, findings, wrong)
 
 
@@ -303,8 +302,8 @@ class Backward:
     constant: arguments with a derivative that depend on inputs without the tape. terms: of expected gradients.
     """
 
-    def __init__(self, forward: Forward, progress: Progress):
-        self.forward, self.progress, self.arbitrary = forward, progress, False
+    def __init__(self, forward: Forward):
+        self.forward, self.arbitrary = forward, False
         self.constant: dict[str, None] = {}
         self.terms: dict[tuple[Target, tuple], list[sympy.Expr]] = defaultdict(list)
         self.arrivals: list[Arrival] = []
@@ -363,7 +362,7 @@ class Backward:
         """The terms that a call adds to the expected gradients of its arguments."""
         args, meant, y = self.fresh[call.node]
         slopes = slopes_of(y, adjoint)
-        self.progress.done(y.size)
+        step(y.size)
         for i, edge in enumerate(call.edges):
             if edge is not None:
                 for index, value in variables(args[i]._data).items():
@@ -374,14 +373,14 @@ class Backward:
                 self.constant[f"{parameter(call.op, i)} of {call.label}"] = None
 
 
-def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Target, str]:
+def compare(forward: Forward, backward: Backward) -> dict[Target, str]:
     """The values whose gradients are not proved to be the expected ones. (Entries that are numbers are skipped.)"""
     calls = forward.recorded
 
     def is_proved(arrival: Arrival) -> bool:
         readers = forward.readers(arrival.target)
         for index in variables(arrival.values):
-            progress.done(1)
+            step(1)
             got = Symbolic(0) if arrival.gradient is None else Symbolic.of(arrival.gradient[index])
             right = arrival.expected[index]
             if got.expr == right.expr:
@@ -407,14 +406,14 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> dict[Ta
 # ------------------------------------------------------------------------------------------------ which rule is wrong?
 
 
-def wrong_rules(forward: Forward, findings: Iterable[Target], progress: Progress) -> dict[str, WrongRule]:
+def wrong_rules(forward: Forward, findings: Iterable[Target]) -> dict[str, WrongRule]:
     """The rules, and definitions of fused operations, that are not proved; one entry for each rule suffices."""
     wrong: dict[str, WrongRule] = {}
     fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
-    claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
+    claims = [definition_claims(call, forward.values) for call in reversed(fused.values())]
     claims += [rule_claims(call, forward.values) for t in findings for call in forward.readers(t)]
     for claim in itertools.chain.from_iterable(claims):
-        progress.check()
+        step()
         before = wrong.get(claim.rule)
         if before is None or (claim.differs and not before.differs):
             got, right = settled(claim.got, claim.right, forward.values)
@@ -424,7 +423,7 @@ def wrong_rules(forward: Forward, findings: Iterable[Target], progress: Progress
     return wrong
 
 
-def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[WrongRule]:
+def definition_claims(call: OpCall, values: dict[sympy.Expr, float]) -> Iterator[WrongRule]:
     """A fused operation equals its definition, and so do the gradients that the definition gives."""
     args, _ = fresh_args(call, by_definition=True)
     note_values(values, args)
@@ -435,7 +434,7 @@ def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: P
     for index in np.ndindex(y.shape):
         both = Symbolic.of(y[index]), Symbolic.of(defined[index])
         yield WrongRule(call.op.name, "", index, *both, called_at=call.called_at)
-        progress.done(1)
+        step(1)
     yield from rule_claims(call, values, create_graph=True)
 
 

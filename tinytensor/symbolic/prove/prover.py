@@ -29,11 +29,16 @@ from tinytensor.symbolic.prove.advice import describe, line_named
 from tinytensor.symbolic.prove.assumptions import comparisons, in_words
 from tinytensor.symbolic.prove.passes import RESERVED, Pass, RandomDraws, Subject, check_gradients, restored, swap_data
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Outcome, Probe, Run, in_floats, quiet
-from tinytensor.symbolic.prove.progress import Progress, TooLong
 from tinytensor.symbolic.prove.proof import Proof, format_numbers, join_words
 from tinytensor.symbolic.prove.questions import questions_of
 from tinytensor.symbolic.prove.sampling import BOUND, INEXACT, prove_by_sampling, residues
+from tinytensor.symbolic.time_limit import TimeLimit, TooLong
 
+ADVICE = (
+    'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
+    "formulas), or another limit (None: as long as it takes)"
+)
+LONG = 10.0  # seconds, after which the progress of a proof is shown
 RIGHT_AT_FIRST = "at the first sample point, where comparisons come out otherwise, the gradients are right"
 
 
@@ -75,23 +80,24 @@ def prove(
     changes what it holds is undecided, with its line (`questions.py`).
 
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
-    TooLong if it has taken `limit` seconds.
+    TooLong if it has taken `limit` seconds of computing.
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
     fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
+    time = TimeLimit("prove", _name(fn), limit, progress, ADVICE, LONG)
     undecided: Undecided | None = None  # at the first sample point
     for sample in list(WITHIN)[: None if any(map(_is_shape, inputs)) else 1]:  # the next one where fn is undefined
         try:
-            return _prove_near(sample, fn, inputs, size, seed, Progress(_name(fn), limit, progress), constant)
+            return _prove_near(sample, fn, inputs, size, seed, time, constant)
         except Undecided as error:
             undecided = undecided or error
     raise undecided
 
 
 def _prove_near(
-    sample: str, fn: Callable, inputs: tuple, size: str, seed: int | None, clock: Progress, constant: Sequence[str]
+    sample: str, fn: Callable, inputs: tuple, size: str, seed: int | None, time: TimeLimit, constant: Sequence[str]
 ) -> Proof:
     """The proof with a sample point of this style (numbers.py)."""
     draws, outside = RandomDraws(), {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
@@ -108,9 +114,9 @@ def _prove_near(
         asked.after_first_call()
         if size == "small":
             with subject_of(_symbols, exact) as subject:
-                proof = _prove_by_formulas(_name(fn), subject, sample, clock, constant)
+                proof = _prove_by_formulas(_name(fn), subject, sample, time, constant)
         else:
-            proof = _prove_by_residues(_name(fn), subject_of, sample, clock, seed)
+            proof = _prove_by_residues(_name(fn), subject_of, sample, time, seed)
         draws.rewind()
         questions = asked.answers() if proof else [] if proof.wrong else asked.changes()
     read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
@@ -232,10 +238,10 @@ def _symbols(name: str, values: np.ndarray) -> Tensor:
     return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
 
 
-def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress, constant: Sequence[str]) -> Proof:
+def _prove_by_formulas(name: str, subject: Subject, sample: str, time: TimeLimit, constant: Sequence[str]) -> Proof:
     """The proof at a small size, if numbers do not refute it (probing.py)."""
     _check_symbols(subject.leaves)
-    leaves, run, probe = subject.leaves, check_gradients(subject, clock), Probe(subject)
+    leaves, run, probe = subject.leaves, check_gradients(subject, time), Probe(subject)
     proof = _proof_of(name, run, constant)
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not run.constant
@@ -248,7 +254,7 @@ def _prove_by_formulas(name: str, subject: Subject, sample: str, clock: Progress
     for sentence, point in outcome.elsewhere:
         with _at_point(leaves, point):
             try:
-                there = _proof_of(name, check_gradients(subject, clock))
+                there = _proof_of(name, check_gradients(subject, time))
             except TooLong:
                 raise
             except Exception:  # numbers are equal there, or a value does not exist
@@ -311,7 +317,7 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Abstra
     return swap_data({x: np.asarray(moved(x._data, point[name]), object) for name, x in leaves.items()})
 
 
-def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Progress, seed: int | None) -> Proof:
+def _prove_by_residues(name: str, subject_of: Callable, sample: str, time: TimeLimit, seed: int | None) -> Proof:
     """The proof at a real size, if numbers do not refute it."""
     bits = BITS
     while True:
@@ -319,8 +325,8 @@ def _prove_by_residues(name: str, subject_of: Callable, sample: str, clock: Prog
             Field(seed, bits) as field,
             subject_of(partial(residues, field), partial(exact, scalar_type=Residue)) as subject,
         ):
-            clock.begin(0.0)
-            proof, run = prove_by_sampling(name, subject, field, clock)
+            time.begin(math.inf)
+            proof, run = prove_by_sampling(name, subject, field, time)
             if proof or INEXACT in proof.against:
                 outcome = Probe(subject).run(run, sample, (), differentiable=True, proved=bool(proof))
                 for sentence, point in outcome.elsewhere:

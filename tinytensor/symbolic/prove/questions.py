@@ -24,7 +24,6 @@ from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.lifting import NO_BUILTINS
 from tinytensor.symbolic.exact.scalars import Exact
-from tinytensor.symbolic.index_calculus.interruption import replaced
 from tinytensor.symbolic.prove.advice import PACKAGE, arguments_of, describe_line, line
 from tinytensor.symbolic.reading.language import (
     DUNDERS,
@@ -42,6 +41,7 @@ from tinytensor.symbolic.reading.language import (
     watching,
 )
 from tinytensor.symbolic.reading.sizes import is_users
+from tinytensor.symbolic.time_limit import replaced
 
 LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
 LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __float__ __int__ __index__ __hash__"

@@ -34,16 +34,16 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic import time_limit
 from tinytensor.symbolic.derive.conditions import VALUES
 from tinytensor.symbolic.exact.finite_field import MINUS_INFINITY, Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
-from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger
 from tinytensor.symbolic.prove.passes import Subject, parameter
 from tinytensor.symbolic.prove.probing import Run, distinct
-from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.questions import watched
+from tinytensor.symbolic.time_limit import TimeLimit, limited
 
 CONSTANT = "a value that is held constant has a derivative"
 TOO_LARGE = "the formula is too large for one random point"
@@ -67,15 +67,15 @@ class Step:
 class Sample:
     """One forward and one backward pass over residues."""
 
-    def __init__(self, subject: Subject, scalars: Field, progress: Progress):
-        self.leaves, self.field, self.progress = subject.leaves, scalars, progress
+    def __init__(self, subject: Subject, scalars: Field, time: TimeLimit):
+        self.leaves, self.field = subject.leaves, scalars
         self.steps: list[Step] = []
         self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
         self.in_backward = False  # the function may call backward(), too
         directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in self.leaves.items()}
         with enable_grad(), observe(on_node=self.note):
             results = subject.results()
-        progress.total = 2 * progress.so_far
+        time.total = 2 * time.so_far
         self.operations = tuple(dict.fromkeys(step.node.op.name for step in self.steps))
         self.values = [witnesses(y._data) for y in results]
         seeds = [residues(scalars, "", distinct(y)).detach() for y in results]
@@ -104,7 +104,7 @@ class Sample:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
-        self.progress.done(out.size)
+        time_limit.step(out.size)
         if self.in_backward:  # what backward itself computes is no result of the function
             return
         added = np.empty(out.shape, object)
@@ -122,17 +122,17 @@ class Sample:
 
     def arrive(self, step: Step, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
-        self.progress.done(g.numel())
+        time_limit.step(g.numel())
         if not self.in_backward:  # of a gradient that the function itself computes
             return g
         step.times += 1
         return Tensor.of(np.asarray(g._data + step.added, object))
 
 
-def prove_by_sampling(name: str, subject: Subject, scalars: Field, progress: Progress) -> tuple[Proof, Run]:
+def prove_by_sampling(name: str, subject: Subject, scalars: Field, time: TimeLimit) -> tuple[Proof, Run]:
     """Run the sample; return the proof, and the run as floats."""
-    with each_step(progress.check), subject.kept():
-        sample, leaves = Sample(subject, scalars, progress), subject.leaves
+    with limited(time), subject.kept():
+        sample, leaves = Sample(subject, scalars, time), subject.leaves
     error, formula = scalars.error(sample.size), math.log2(sample.size)
     compared = "comparisons come out as those of the floats"
     assumptions = [

@@ -6,7 +6,6 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
-from tinytensor.symbolic.derive.conditions import SMALL
 from tinytensor.symbolic.derive.factors import canonical
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     OP_SEMANTICS,
@@ -114,6 +113,7 @@ OPERATIONS = tuple(FORMULAS)  # those that are their formula and nothing else
 FORMULAS |= {name: TABLE[name].head for name in NAMED if name in TABLE}
 FORMULAS |= {"expm1": lambda x: exp(x) - 1, "sqrt": lambda x: power(x, S.Half), "rsqrt": lambda x: power(x, -S.Half)}
 ROOTS = {"sqrt", "rsqrt"}
+SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
 ROUNDED = 20  # softplus(x) and x differ by 2e-9 there
 FIRST = {"silu": sigmoid, "gelu_erf": Phi}  # x f(x), with f(x) a line
 
