@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
-from tinytensor.symbolic.derive.arguments import Argument, arguments, multiples, symbols_of
+from tinytensor.symbolic.derive.arguments import Argument, arguments, symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
 from tinytensor.symbolic.derive.domains import domain_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
@@ -281,12 +281,9 @@ class Trace:
 
     def _whole(self, formula: Expr, what: str) -> Expr:
         """A formula that is whole at every size; a size that is halved in it is taken apart."""
-        fractions = {t: c for t, c in formula.as_coefficients_dict().items() if not c.is_Integer}
-        for part in [*[part.args[0] for part in formula.atoms(floor)], *[t * c for t, c in fractions.items()]]:
-            over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
-            over = -over if over.could_extract_minus_sign() else over
-            if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
-                raise Split(over, *multiples(over, under))
+        fractions = [term for term, number in formula.as_coefficients_dict().items() if not number.is_Integer]
+        if S.One not in fractions:
+            self.program.take_multiples(formula)  # a size is halved, as in x[: N // 2]
         if formula.has(floor) or fractions:
             widths = [n for part in formula.atoms(floor) if (n := part.args[0].as_numer_denom()[1]).is_Integer]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""

@@ -228,11 +228,14 @@ class Reading:
             self.solved[a] = (over - remainder) / under
 
     def take_multiples(self, *formulas: Expr) -> None:
-        """Where sizes that do not fit have N // 2 in them, N is 2 N2 from the beginning."""
-        for over, under in (fraction(a) for f in formulas for a in sorted(f.atoms(floor), key=str)):
-            size = -over if over.could_extract_minus_sign() else over
-            if size in self.hints and under.is_number:
-                raise Split(size, *multiples(size, under))
+        """Where sizes that do not fit have N // 2 or N/2 in them, N is 2 N2 from the beginning."""
+        for f in formulas:
+            parts = [a.args[0] for a in sorted(f.atoms(floor), key=str)]
+            parts += [t * c for t, c in f.as_coefficients_dict().items() if not c.is_Integer]
+            for over, under in (part.as_numer_denom() for part in parts):
+                size = -over if over.could_extract_minus_sign() else over
+                if size in self.hints and under.is_number:
+                    raise Split(size, *multiples(size, under))
 
     def restart(self, step: str, what: str, value) -> None:
         """Begin the reading anew, which then knows of a loop: its "first step" is another one, its indices "fall"."""
