@@ -201,7 +201,7 @@ class Trace:
             return self.value(inner.args[0])
         if _first(term) == "cumsum" and _first(inner) == "flip" and inner.args[0].args[1] == dims == inner.args[1:2]:
             x, axis, reverse = inner.args[0].args[0], *map(Integer, inner.args[1:])
-            return self._semantics(term, [self.value(x), axis, 1 - reverse], term.label, "cumsum")[0]
+            return self._semantics(term, [as_number(self.value(x)), axis, 1 - reverse], term.label, "cumsum")[0]
         if term.depends:
             return None
         x = as_number(self.value(inner))
@@ -219,8 +219,6 @@ class Trace:
         if semantics is None:
             why = REFUSED.get(op, "there is no index formula for this operation; prove() checks it at small sizes")
             raise NotDerivable(f"derive: {op}{term.where}: {why}")
-        if op not in INDEX_OPERATIONS:
-            args = [_numbers(a) for a in args]
         name = self.reserved_names.get(id(term), name)
         self.lines.names.discard(self.reserved_names.get(id(term)))
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
@@ -266,7 +264,7 @@ class Trace:
 
     def _argument(self, a, term: Term):
         if isinstance(a, Term | np.ndarray):
-            return self.value(a)
+            return self.value(a) if term.name in INDEX_OPERATIONS else as_number(self.value(a))
         if isinstance(a, tuple | list):
             return tuple(self._argument(part, term) for part in a)
         if isinstance(a, slice):
@@ -324,16 +322,9 @@ class Trace:
 
     def _number(self, n) -> Value:
         if isinstance(n, Term | np.ndarray):
-            return self.value(n)
+            return as_number(self.value(n))
         formula, dtype = self.formula(n), "b" if isinstance(n, bool) else "n" if isinstance(n, int) else "f"
         return Value((), lambda: formula, dtype)
-
-
-def _numbers(a):
-    """An argument with whole numbers as numbers, not as indices, which count from 1."""
-    if isinstance(a, tuple):
-        return tuple(map(_numbers, a))
-    return as_number(a) if isinstance(a, Value) else a
 
 
 def _first(term: Term) -> str:
