@@ -465,6 +465,14 @@ class Loops:
             rows.append(h)
         return s(tt.stack(rows))
 
+    def number_with_another_name(x):
+        h, y = 0.0, 0.0
+        for t in range(len(x)):
+            before = h
+            h += x[t]
+            y = y + before * x[t]
+        return y + h
+
     def changed_a_step_later(x):
         h, before, rows = zero(), zero(), []
         for t in range(len(x)):

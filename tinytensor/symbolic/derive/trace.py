@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
-from tinytensor.symbolic.derive.arguments import Argument, arguments, multiples, symbols_of
+from tinytensor.symbolic.derive.arguments import Argument, arguments, symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
 from tinytensor.symbolic.derive.domains import domain_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
@@ -200,7 +200,7 @@ class Trace:
             return self.value(inner.args[0])
         if _first(term) == "cumsum" and _first(inner) == "flip" and inner.args[0].args[1] == dims == inner.args[1:2]:
             x, axis, reverse = inner.args[0].args[0], *map(Integer, inner.args[1:])
-            return self._semantics(term, [self.value(x), axis, 1 - reverse], term.label, "cumsum")[0]
+            return self._semantics(term, [as_number(self.value(x)), axis, 1 - reverse], term.label, "cumsum")[0]
         if term.depends:
             return None
         x = as_number(self.value(inner))
@@ -218,8 +218,6 @@ class Trace:
         if semantics is None:
             why = REFUSED.get(op, "there is no index formula for this operation; prove() checks it at small sizes")
             raise NotDerivable(f"derive: {op}{term.where}: {why}")
-        if op not in INDEX_OPERATIONS:
-            args = [_numbers(a) for a in args]
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
         symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self.labels - {name}
@@ -263,7 +261,7 @@ class Trace:
 
     def _argument(self, a, term: Term):
         if isinstance(a, Term | np.ndarray):
-            return self.value(a)
+            return self.value(a) if term.name in INDEX_OPERATIONS else as_number(self.value(a))
         if isinstance(a, tuple | list):
             return tuple(self._argument(part, term) for part in a)
         if isinstance(a, slice):
@@ -278,12 +276,9 @@ class Trace:
 
     def _whole(self, formula: Expr, what: str) -> Expr:
         """A formula that is whole at every size; a size that is halved in it is taken apart."""
-        fractions = {t: c for t, c in formula.as_coefficients_dict().items() if not c.is_Integer}
-        for part in [*[part.args[0] for part in formula.atoms(floor)], *[t * c for t, c in fractions.items()]]:
-            over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
-            over = -over if over.could_extract_minus_sign() else over
-            if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
-                raise Split(over, *multiples(over, under))
+        fractions = [term for term, number in formula.as_coefficients_dict().items() if not number.is_Integer]
+        if S.One not in fractions:
+            self.program.take_multiples(formula)  # a size is halved, as in x[: N // 2]
         if formula.has(floor) or fractions:
             widths = [n for part in formula.atoms(floor) if (n := part.args[0].as_numer_denom()[1]).is_Integer]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
@@ -324,16 +319,9 @@ class Trace:
 
     def _number(self, n) -> Value:
         if isinstance(n, Term | np.ndarray):
-            return self.value(n)
+            return as_number(self.value(n))
         formula, dtype = self.formula(n), "b" if isinstance(n, bool) else "n" if isinstance(n, int) else "f"
         return Value((), lambda: formula, dtype)
-
-
-def _numbers(a):
-    """An argument with whole numbers as numbers, not as indices, which count from 1."""
-    if isinstance(a, tuple):
-        return tuple(map(_numbers, a))
-    return as_number(a) if isinstance(a, Value) else a
 
 
 def _first(term: Term) -> str:

@@ -29,7 +29,7 @@ from tinytensor.native.runtime.compiler import around_compilations, compiling, g
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
-from tinytensor.symbolic.reading.loops import CarriedNumber, Collected, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.loops import CarriedNumber, Collected, Range, enumerate_type, of_each, sum_type
 from tinytensor.symbolic.reading.rounding import jumps
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, asked_by_user, check_domain, formula_of, where
 from tinytensor.symbolic.reading.tensors import (
@@ -260,7 +260,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
 
     replaced = [
         (builtins, "len", length),
-        (builtins, "range", range_type(range)),
+        (builtins, "range", Range),
         (builtins, "enumerate", enumerate_type(enumerate)),
         (builtins, "sum", sum_type(sum, reading)),
         (builtins, "zip", of_each(zip, lambda t, items: tuple(items))),

@@ -175,8 +175,7 @@ def loads(code: types.CodeType, module: dict, local: dict) -> Iterator[tuple[dis
 
 def in_a_step(instructions: list[dis.Instruction]) -> Iterator[str]:
     """What a step of a loop must not do, since the steps are read as one."""
-    for i in instructions:
-        name = i.argval if isinstance(i.argval, str) else ""
+    for _, i, name in with_the_one_before(instructions):
         if name in TYPES and "LOAD" in i.opname:
             yield ASKS
         if i.opname in STORES:
@@ -420,7 +419,8 @@ def only_readable(reading) -> Iterator[None]:
             return
         if event == "return":
             if arg is None and is_left_by_error(frame):
-                reading.left.append(f"{code.co_name}(){line(frame)}")
+                dropped = "ends by an error that Python drops: at other sizes it may be none"
+                reading.doubts.append(f"{code.co_name}(){line(frame)} {dropped}")
             return note_names(frame.f_locals)
         if frame.f_builtins and frame.f_builtins is not vars(builtins):
             reading.refuse(f"{code.co_name}() has other builtins than Python's")

@@ -34,12 +34,13 @@ from tinytensor.symbolic.reading.language import (
     snapshot,
     with_the_one_before,
 )
-from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, asked_by_user, formula_of, is_code_of
+from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, asked_by_user, formula_of
 from tinytensor.symbolic.reading.tensors import (
     Rows,
     SymbolicData,
     SymbolicTensor,
     Term,
+    Unusable,
     as_term,
     note_names,
     span_of,
@@ -50,6 +51,7 @@ STORED = {"STORE_FAST", "STORE_DEREF", "STORE_NAME"}
 CONSTANTS = "LOAD_CONST", "LOAD_SMALL_INT"
 BESIDE = {"END_FOR", "POP_TOP", "POP_ITER", "SWAP", "STORE_FAST", "KW_NAMES", "PRECALL", *CONSTANTS}
 ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
+AUGMENTED = "a number in the first step that is a tensor later is changed: write y = y + x for y += x"
 COLLECTS = "{0} collects a tensor of each step: append() one in a step, which may read [-1]; after the loop read "
 COLLECTS += "items, slices or a `for`, or tt.stack({0}) first"
 
@@ -137,27 +139,28 @@ def enumerate_type(plain):
     return lambda iterable, start=0: of_each(lambda x: plain(x, start), lambda t, each: (t + start, each[0]))(iterable)
 
 
-def range_type(plain):
+_range = range  # Python's own; in a reading, the name says the class below
+
+
+class RangeType(type):
+    def __instancecheck__(cls, x):
+        return isinstance(x, _range) or (type(x) is Items and not x.once)
+
+
+class Range(metaclass=RangeType):
     """The class that stands in for Python's range."""
 
-    class RangeType(type):
-        def __instancecheck__(cls, x):
-            return isinstance(x, plain) or (type(x) is Items and not x.once)
-
-    class Range(metaclass=RangeType):
-        def __new__(cls, *numbers):
-            if not any(type(n) is SymInt for n in numbers):
-                return plain(*numbers)
-            start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-            if type(step) is SymInt:  # as in chunk(2)
-                step.reading.take_multiples(step.expr)
-            count = -(-(stop - start) // step) if step > 0 else -(-(start - stop) // -step)
-            reading = next(n.reading for n in numbers if type(n) is SymInt)
-            if not count >= 0:
-                count = 0
-            return Items(count, lambda t: start + t * step, reading)  # range(0, 2*N, N) has two numbers
-
-    return Range
+    def __new__(cls, *numbers):
+        if not any(type(n) is SymInt for n in numbers):
+            return _range(*numbers)
+        start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+        if type(step) is SymInt:  # as in chunk(2)
+            step.reading.take_multiples(step.expr)
+        count = -(-(stop - start) // step) if step > 0 else -(-(start - stop) // -step)
+        reading = next(n.reading for n in numbers if type(n) is SymInt)
+        if not count >= 0:
+            count = 0
+        return Items(count, lambda t: start + t * step, reading)  # range(0, 2*N, N) has two numbers
 
 
 # ------------------------------------------------------------------------------------------------ lists
@@ -219,7 +222,7 @@ class Collected(Items):
         return self.count != 0
 
     def __iter__(self):
-        if is_code_of(sys._getframe(1), "ops"):  # stack() and cat() take all items as one
+        if not asked_by_user():  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.tensor))])
         return self.loop(sys._getframe(1))
 
@@ -230,7 +233,7 @@ class Collected(Items):
 class CarriedNumber(SymbolicTensor):
     """A carried value that is a number of Python's before the first step, and what a step computes from such alone.
 
-    h += x makes a new tensor of it.
+    h += x makes a new tensor of it. Another name of h has the number in the first step, and that tensor in the others.
     """
 
     __slots__ = ()
@@ -239,9 +242,10 @@ class CarriedNumber(SymbolicTensor):
 def _augmented(plain):
     def method(x, y):
         if x._data.term.name != "carried":
-            x.reading.refuse("a number in the first step that is a tensor later is changed: write y = y + x for y += x")
-        x._data.term.is_augmented = True
-        return plain(x, y)
+            x.reading.refuse(AUGMENTED)
+        result = plain(x, y)
+        x._data = Unusable(AUGMENTED, x)
+        return result
 
     return method
 
@@ -260,7 +264,7 @@ class Carried:
         self.name, self.term, self.final = name, Term("carried", name), Term("final", name)
         for term in (self.term, self.final):
             term.depends = term.is_real = term.on_tape = True
-        self.term.inside, self.term.is_augmented = loop, False
+        self.term.inside = loop
         shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
         shape, dtype, span = (x.shape, x._data.dtype, span_of(x)) if isinstance(x, Tensor) else (shape, float64, None)
         self.tensor = tensor_of(SymbolicData(loop.reading, self.term, shape, dtype, span))
@@ -269,8 +273,8 @@ class Carried:
 
     @property
     def is_changed(self) -> bool:
-        """Has the step changed it in place?"""
-        return self.tensor._data.term is not self.term
+        """Has the step changed it in place, or would it if it were no number at first?"""
+        return type(self.tensor._data) is Unusable or self.tensor._data.term is not self.term
 
 
 def set_locals(frame, values: dict) -> None:
@@ -458,7 +462,7 @@ class Loop:
         tensors = [rows.appended for rows in self.lists.values() if rows.name != name]
         tensors += [carried.tensor for carried in self.states.values() if carried is not state]
         shared = any(y is x for y in tensors) or sum(alive() is not None for alive in x._data.memory) > 1
-        if shared and (state.is_changed or state.term.is_augmented):
+        if shared and state.is_changed:
             refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
     def _result(self, name: str, end: Tensor) -> Tensor:
@@ -468,7 +472,7 @@ class Loop:
         """
         state, start = self.states[name], self.before[name]
         result = tensor_of(SymbolicData(self.reading, state.final, state.shape, state.dtype, memory=state.memory))
-        if state.is_changed:
+        if state.is_changed and type(state.tensor) is not CarriedNumber:
             dispatch_state.reading.assign_result(start, result if end is state.tensor else state.tensor)
             if end is state.tensor:
                 return start

@@ -96,14 +96,12 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
 def _problems(reading: Reading, written: list[str], failure: BaseException | None) -> Iterator[str]:
     """Why a run does not show the function, in words. written: the lines that change tensors from outside of it."""
     yield from reading.refusals
-    if failure is None and reading.texts:
-        yield f"an error or a warning that names a size was not raised{reading.texts}"
+    if failure is None:
+        yield from reading.doubts
     if failure is None and reading.open_loops:
         yield f"a loop over a size is left before its last step{reading.open_loops[-1].where}"
     if failure is None and reading.comprehensions:
         yield f"{ELSEWHERE}{reading.comprehensions[-1].where}"
-    if failure is None and reading.left:
-        yield f"{reading.left[0]} ends by an error that Python drops: at other sizes it may be none"
     if changed := changed_names(reading.outside):
         yield f"{', '.join(f'{name} {how}' for name, how in changed.items())}: another call would differ"
     if failure is None and written:

@@ -14,7 +14,6 @@ import types
 from collections.abc import Callable, Collection
 from math import inf, prod
 from numbers import Number
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -63,12 +62,6 @@ def asked_by_user(through: Collection[str] = LIBRARY) -> bool:
     return is_users(frame.f_code, frame.f_globals)
 
 
-def is_code_of(frame: types.FrameType, *files: str) -> bool:
-    """Is the code of a frame in one of these files or folders of tinytensor?"""
-    path, forged = Path(frame.f_code.co_filename), is_users(frame.f_code, frame.f_globals)
-    return not forged and any(path.is_relative_to(advice.PACKAGE / file) for file in files)
-
-
 def where() -> str:
     """The line of the user's own code that is running, in words."""
     return advice.line(sys._getframe(1))
@@ -108,8 +101,7 @@ class Reading:
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
-        self.left: list[str] = []  # the functions of the user's that end by an error
-        self.texts = ""  # where the engine wrote a size into a text, as of an error
+        self.doubts: list[str] = []  # why it would be refused, unless it ends by an error
         self.terms: list = []
         self.result, self.arguments = None, {}
         self.over = False
@@ -236,11 +228,14 @@ class Reading:
             self.solved[a] = (over - remainder) / under
 
     def take_multiples(self, *formulas: Expr) -> None:
-        """Where sizes that do not fit have N // 2 in them, N is 2 N2 from the beginning."""
-        for over, under in (fraction(a) for f in formulas for a in sorted(f.atoms(floor), key=str)):
-            size = -over if over.could_extract_minus_sign() else over
-            if size in self.hints and under.is_number:
-                raise Split(size, *multiples(size, under))
+        """Where sizes that do not fit have N // 2 or N/2 in them, N is 2 N2 from the beginning."""
+        for f in formulas:
+            parts = [a.args[0] for a in sorted(f.atoms(floor), key=str)]
+            parts += [t * c for t, c in f.as_coefficients_dict().items() if not c.is_Integer]
+            for over, under in (part.as_numer_denom() for part in parts):
+                size = -over if over.could_extract_minus_sign() else over
+                if size in self.hints and under.is_number:
+                    raise Split(size, *multiples(size, under))
 
     def restart(self, step: str, what: str, value) -> None:
         """Begin the reading anew, which then knows of a loop: its "first step" is another one, its indices "fall"."""
@@ -261,7 +256,7 @@ class Reading:
         caller = sys._getframe(2)
         if is_users(caller.f_code, caller.f_globals):
             self.refuse("a size has no text")
-        self.texts = self.texts or where()
+        self.doubts.append(f"an error or a warning that names a size was not raised{where()}")
 
 
 def fraction(quotient: Expr) -> tuple[Expr, Expr]:
@@ -298,7 +293,7 @@ NO_FLOAT = "a size has no number here: write N**0.5 or math.sqrt(N), or a tensor
 class _Number:
     """The ways from a size to a number, a text or a key that no formula follows."""
 
-    __slots__ = ("expr", "reading")
+    __slots__ = ("expr", "is_quotient", "reading")
     __index__ = __int__ = refusing(NO_NUMBER)
     __float__ = __complex__ = refusing(NO_FLOAT)
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = refusing("bits of a size have no formula")
@@ -309,16 +304,16 @@ class _Number:
     __reduce_ex__ = __getstate__ = __dir__ = refusing("a size can't be stored, rounded or changed")
     __round__ = __setattr__ = __reduce_ex__
 
-    def _hash(self):
+    def __hash__(self):
         what = "a size can't be a key of a dict, a set or a cache: compare with =="
-        if is_code_of(sys._getframe(1), "ops/shape.py"):  # it goes on without its cache
-            raise TypeError(what)
-        self.reading.refuse(what)
+        if asked_by_user():
+            self.reading.refuse(what)
+        raise TypeError(what)  # a library goes on without its cache
 
-    def __new__(cls, expr: Expr, reading: Reading, *_):  # the __init__() of a number does nothing
+    def __new__(cls, expr: Expr, reading: Reading, is_quotient: bool = False):  # its __init__() does nothing
         self = object.__new__(cls)
-        object.__setattr__(self, "expr", expr)
-        object.__setattr__(self, "reading", reading)
+        for name, value in (("expr", expr), ("reading", reading), ("is_quotient", is_quotient)):
+            object.__setattr__(self, name, value)
         return self
 
     def __getattr__(self, name: str):
@@ -354,6 +349,43 @@ class _Number:
     __pow__ = _arithmetic("pow", operator.pow, lambda a, b: check_power(a, b))
     __rpow__ = _arithmetic("pow", lambda a, b: b**a, lambda a, b: check_power(b, a))
 
+    def _of_whole(compute: Callable) -> Callable:
+        """An operator of two whole numbers."""
+
+        def method(self, value):
+            return compute(self, value) if {type(self), type(value)} <= {*WHOLE} else _foreign(self, value)
+
+        return method
+
+    __floordiv__ = _of_whole(lambda n, m: n.reading.divided(n.expr, formula_of(m)))
+    __rfloordiv__ = _of_whole(lambda n, m: n.reading.divided(formula_of(m), n.expr))
+    __mod__, __rmod__ = (_of_whole(lambda n, m: n - n // m * m), _of_whole(lambda n, m: m - m // n * n))
+    __divmod__, __rdivmod__ = _of_whole(lambda n, m: (n // m, n % m)), _of_whole(lambda n, m: (m // n, m % n))
+
+    def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
+        """The comparison sign * (self - value) + offset >= 0 (or == 0) of whole numbers, or with NaN or an infinity."""
+
+        def method(self, value):
+            if type(value) not in NUMBERS:
+                return _foreign(self, value) if isinstance(value, Number) else NotImplemented
+            whole = type(self) is SymInt
+            if type(value) is float and (value != value or (abs(value) == inf and (whole or is_small(self.expr)))):
+                return getattr(0.0, name)(value)
+            if not whole or type(value) is SymFloat:
+                compared = f"a comparison of {self.expr} with {formula_of(value)}"
+                self.reading.refuse(f"{compared}, which floats may round: compare whole numbers, by // and %")
+            if type(value) is float and not value.is_integer():
+                if operation == "==":
+                    return False
+                value = math.ceil(value) if name in ("__lt__", "__ge__") else math.floor(value)  # N < 2.5 is N < 3
+            return self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
+
+        return method
+
+    __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
+    __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
+    __eq__ = _compared("__eq__", "==", 1, 0)  # of which Python makes !=
+
     def __pos__(self, *_):
         return self
 
@@ -375,40 +407,10 @@ class SymInt(_Number):
 
     __slots__ = ()
     __trunc__ = __floor__ = __ceil__ = _Number.__pos__
-    __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(lambda self: int)  # isinstance(n, int) is answered as for the number that it stands for
 
     def __pow__(self, n):
         return prod([self] * n) if type(n) is int and n >= 0 else super().__pow__(n)
-
-    def _of_whole(compute: Callable) -> Callable:
-        """An operator of two whole numbers."""
-        return lambda self, value: compute(self, value) if type(value) in WHOLE else _foreign(self, value)
-
-    __floordiv__ = _of_whole(lambda n, m: n.reading.divided(n.expr, formula_of(m)))
-    __rfloordiv__ = _of_whole(lambda n, m: n.reading.divided(formula_of(m), n.expr))
-    __mod__, __rmod__ = (_of_whole(lambda n, m: n - n // m * m), _of_whole(lambda n, m: m - m // n * n))
-    __divmod__, __rdivmod__ = _of_whole(lambda n, m: (n // m, n % m)), _of_whole(lambda n, m: (m // n, m % n))
-
-    def _compared(name: str, operation: str, sign: int, offset: int) -> Callable:
-        """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
-
-        def method(self, value):
-            if type(value) is SymFloat:
-                return NotImplemented  # which compares with this
-            if type(value) is float:  # N < 2.5 is N < 3; no size is infinite
-                if value != value or abs(value) == inf or (value != math.floor(value) and operation == "=="):
-                    return getattr(0.0, name)(value)
-                value = math.floor(value) + (value != math.floor(value) and name in ("__lt__", "__ge__"))
-            if type(value) not in WHOLE:
-                return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            return self.reading.ask(operation, sign * (self.expr - formula_of(value)) + offset)
-
-        return method
-
-    __ge__, __gt__ = _compared("__ge__", ">=", 1, 0), _compared("__gt__", ">=", 1, -1)
-    __le__, __lt__ = _compared("__le__", ">=", -1, 0), _compared("__lt__", ">=", -1, -1)
-    __eq__ = _compared("__eq__", "==", 1, 0)  # of which Python makes !=
 
 
 def check_domain(n, what: str) -> None:
@@ -464,38 +466,11 @@ def formula_of(n) -> Expr:
 
 
 class SymFloat(_Number):
-    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200). It says that it is a float.
+    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200). It says that it is a float."""
 
-    _is_quotient: is it a whole number over an int, as N/10 is? It is rounded once; 0.29*N is 28.999999999999996 for
-    N = 100.
-    """
-
-    __slots__ = ("_is_quotient",)
-    __hash__ = _Number._hash
+    __slots__ = ()
     __class__ = property(lambda self: float)
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign
-
-    def __new__(cls, expr: Expr, reading: Reading, is_quotient: bool = False):
-        self = super().__new__(cls, expr, reading)
-        object.__setattr__(self, "_is_quotient", is_quotient)
-        return self
-
     __floor__ = __ceil__ = refusing("rounding of a quotient: divide by //")
-
-    def _compared(name: str) -> Callable:
-        """A comparison with NaN or an infinity; no other is answered, since floats round."""
-
-        def method(self, value):
-            if type(value) not in NUMBERS:
-                return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            if type(value) is float and (value != value or (abs(value) == inf and is_small(self.expr))):
-                return getattr(0.0, name)(value)
-            compared = f"a comparison of {self.expr} with {formula_of(value)}"
-            self.reading.refuse(f"{compared}, which floats may round: compare whole numbers, by // and %")
-
-        return method
-
-    __ge__, __gt__, __le__, __lt__, __eq__ = map(_compared, ("__ge__", "__gt__", "__le__", "__lt__", "__eq__"))
 
 
 WHOLE = (SymInt, int, bool)
@@ -519,6 +494,6 @@ def is_between_the_same(n) -> bool:
     A quotient by an int does where floats hold its numerator: it is rounded once.
     """
     if type(n) is SymFloat:
-        over = n.reading.number(n.expr.as_numer_denom()[0]) if n._is_quotient else 2 * EXACT
+        over = n.reading.number(n.expr.as_numer_denom()[0]) if n.is_quotient else 2 * EXACT
         return never_negative(EXACT - over) and never_negative(EXACT + over)
     return type(n) is float and np.float32(n).is_integer() == n.is_integer()

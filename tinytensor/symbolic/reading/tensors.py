@@ -78,9 +78,9 @@ def terms_of(args) -> list[Term]:
 def note_names(names: dict) -> None:
     """What the user calls tensors: a term has the first of its names."""
     for name, x in names.items():
-        term = getattr(x._data, "term", None) if isinstance(x, Tensor) and not name.startswith((".", "_")) else None
-        if term is not None and term.name not in ("carried", "argument"):
-            term.label = term.label or name
+        known = isinstance(x, Tensor) and type(x._data) is SymbolicData and not name.startswith((".", "_"))
+        if known and x._data.term.name not in ("carried", "argument"):
+            x._data.term.label = x._data.term.label or name
 
 
 class SymbolicData(Meta):
@@ -133,14 +133,21 @@ class SymbolicData(Meta):
         return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span)
 
 
-class Rows(SymbolicData):
+class Unusable(SymbolicData):
+    """In the place of numbers that nothing may use: why, in words. tensor: what it stands for."""
+
+    shape = ndim = term = property(lambda self: self.reading.refuse(self.why), lambda self, _: None)
+
+    def __init__(self, why: str, tensor: Tensor):
+        self.why, self.tensor = why, tensor
+        super().__init__(tensor.reading, tensor._data.term, (), tensor._data.dtype)
+
+
+class Rows(Unusable):
     """All items of a list that a loop has collected, for stack() and cat(). tensor: the items along its dimension 0."""
 
-    shape = property(refusing("a list that a loop has collected is joined in another way"), lambda self, _: None)
-
     def __init__(self, tensor: Tensor):
-        super().__init__(tensor._data.reading, tensor._data.term, (), tensor._data.dtype)
-        self.tensor = tensor
+        super().__init__("a list that a loop has collected is joined in another way", tensor)
 
 
 DECIDES = (

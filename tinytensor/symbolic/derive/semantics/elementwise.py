@@ -301,10 +301,9 @@ def _known_in_branch(condition: Callable, entry: Callable, truth: Expr) -> Calla
 def power_of_length(call: SymbolicCall) -> Value:
     """x^p for x >= 0 and p > 0, whose gradient at 0 is 0."""
     x, p = call.args
-    p = p.entry() if isinstance(p, Value) else S(p)
-    if not (p - 1).is_positive:
+    if not (p.entry() - 1).is_positive:
         call.conditions["root"] = None
-    return elementwise(call, lambda x: x**p, x)
+    return elementwise(call, lambda x, p: x**p, x, p)
 
 
 OP_SEMANTICS |= {"clone": lambda call: call.args[0], "overwrite": lambda call: call.args[1]}

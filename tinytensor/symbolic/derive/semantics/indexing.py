@@ -2,7 +2,11 @@
 
 from itertools import chain
 
+from sympy import KroneckerDelta, Mul, Sum, Tuple
+
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    INDEX_OPERATIONS,
+    OP_SEMANTICS,
     SymbolicCall,
     as_index,
     as_number,
@@ -52,33 +56,30 @@ def gather(call: SymbolicCall) -> Value:
     return moved(x, index.dims, source)
 
 
-@semantics_of("scatter_rows")
-def scatter_rows(call: SymbolicCall) -> Value:
-    """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
-    x, index, shape = call.args
-    x, index, whole = as_number(x), as_index(index), dims_of(shape)
-    if index.dtype != "i" or len(whole[0]) != 1:
-        raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
-
-    def entry(row, *inner):
-        over = index.indices([row, *inner])
-        return total(delta(row, index.entry(*over)) * x.entry(*over, *inner), *over)
-
-    return call.name(Value(whole, entry), "u", "term")
+SCATTERING = {"scatter_rows": "take", "gather_backward": "gather", "unslice": "slice", "undiagonal": "diagonal"}
 
 
-@semantics_of("gather_backward")
-def gather_backward(call: SymbolicCall) -> Value:
-    x, index, shape, axis = call.args
-    x, index = as_number(x), as_index(index)
-    axis, whole = int(axis), dims_of(shape)
-    if index.dtype != "i" or len(whole[axis]) != 1 or whole[:axis] != x.dims[:axis]:
-        raise call.refuse("expected an Index argument, and a dimension that is no product")
-    before = sum(map(len, whole[:axis]))
+@semantics_of(*SCATTERING)
+def scatter(call: SymbolicCall) -> Value:
+    """The entries of x go where those of the other operation come from, and are added up: Σ_j δ(i, source_j) x_j."""
+    x = as_number(call.args[0])
+    shape = next(a for a in call.args if isinstance(a, tuple))
+    whole = Value(dims_of(shape), lambda *indices: Tuple(*indices))
+    settings = [a for a in call.args[1:] if a is not shape]
+    taken = SymbolicCall(SCATTERING[call.op], [whole, *settings], call.lines, "", call.where)
+    sources = OP_SEMANTICS[taken.op](taken)
+    if sources.sizes != x.sizes:
+        raise call.refuse(f"the shape {x.shape} is not that of the places {sources.shape}")
+    equal = delta if call.op in INDEX_OPERATIONS else KroneckerDelta  # delta() looks at the range of an index
 
     def entry(*indices):
-        over = Value((index.dims[axis],), None).indices(indices)
-        inner = (*indices[:before], *over, *indices[before + 1 :])
-        return total(delta(indices[before], index.entry(*inner)) * x.entry(*inner), *over)
+        inner, same, deltas = [i.fresh() for i in x.indices()], {}, []
+        for i, source, n in zip(indices, sources.entry(*inner), whole.sizes, strict=True):
+            if source in inner and source.size == n and source not in same:
+                same[source] = i
+            else:
+                deltas.append(equal(i, source))
+        return total((Mul(*deltas) * x.entry(*inner)).xreplace(same), *[j for j in inner if j not in same])
 
-    return call.name(Value(whole, entry), "u", "term")
+    value = Value(whole.dims, entry)
+    return call.name(value, "u", "term") if value.entry(*value.indices()).has(Sum) else value

@@ -15,9 +15,10 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     factors_text,
     kept_indices,
     moved,
+    permuted,
     semantics_of,
 )
-from tinytensor.symbolic.derive.values import Dims, Value, dims_of
+from tinytensor.symbolic.derive.values import Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
 from tinytensor.symbolic.reading.errors import Split
 
@@ -57,15 +58,7 @@ def _is_divisor(factor: Expr) -> bool:
 @semantics_of("permute")
 def permute(call: SymbolicCall) -> Value:
     x, order = call.args
-    order = [int(n) for n in order]
-    dims = tuple(x.dims[n] for n in order)
-    back = [order.index(n) for n in range(len(order))]
-
-    def source(*indices):
-        groups = by_dimension(indices, dims)
-        return chain.from_iterable(groups[n] for n in back)
-
-    return moved(x, dims, source)
+    return permuted(x, [int(n) for n in order])
 
 
 @semantics_of("expand", "spread")
@@ -152,24 +145,6 @@ def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
     return (count, *dim[1:]), lambda i, *inner: [i + first, *inner]
 
 
-@semantics_of("unslice")
-def unslice(call: SymbolicCall) -> Value:
-    """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
-    x, shape, key = call.args
-    whole = Value(dims_of(shape), None)
-    positions = Value(whole.dims, lambda *i: sympy.Tuple(*i))
-    part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
-    if part.sizes != x.sizes:
-        raise call.refuse(f"the shape {x.shape} is not that of the places {part.shape}")
-
-    def entry(*indices):
-        inner = x.indices(indices)
-        deltas = [KroneckerDelta(i, j) for i, j in zip(indices, part.entry(*inner), strict=True)]
-        return total(Mul(*deltas) * x.entry(*inner), *inner)
-
-    return call.name(Value(whole.dims, entry), "u")
-
-
 @semantics_of("cat", "stack")
 def concatenate(call: SymbolicCall) -> Value:
     axis, *xs = call.args
@@ -204,18 +179,13 @@ def _heads_and_tail(dims: list[tuple[Expr, ...]]) -> tuple[list[tuple[Expr, ...]
     return [dim[: len(dim) - len(tail)] for dim in dims], tail
 
 
-def _axes(call: SymbolicCall, dims: Dims, offset, rows, columns, of: str = "") -> tuple[int, int, list[int]]:
-    """The two dimensions of a diagonal, and all others."""
-    rows, columns = int(rows), int(columns)
-    if offset != 0 or dims[rows] != dims[columns]:
-        raise call.refuse(f"a diagonal with offset {offset}{of}; expected the main one of a square")
-    return rows, columns, [n for n in range(len(dims)) if n not in (rows, columns)]
-
-
 @semantics_of("diagonal")
 def diagonal(call: SymbolicCall) -> Value:
-    x, *axes = call.args
-    rows, columns, kept = _axes(call, x.dims, *axes, of=f" of shape {x.shape}")
+    x, offset, *axes = call.args
+    rows, columns = map(int, axes)
+    if offset != 0 or x.dims[rows] != x.dims[columns]:
+        raise call.refuse(f"a diagonal with offset {offset} of shape {x.shape}; expected the main one of a square")
+    kept = [n for n in range(len(x.dims)) if n not in (rows, columns)]
     dims = tuple(x.dims[n] for n in (*kept, rows))
 
     def source(*indices):
@@ -224,17 +194,3 @@ def diagonal(call: SymbolicCall) -> Value:
         return chain.from_iterable(groups[n] for n in range(len(x.dims)))
 
     return moved(x, dims, source)
-
-
-@semantics_of("undiagonal")
-def undiagonal(call: SymbolicCall) -> Value:
-    x, shape, *axes = call.args
-    dims = dims_of(shape)
-    rows, columns, kept = _axes(call, dims, *axes)
-
-    def entry(*indices):
-        groups = by_dimension(indices, dims)
-        deltas = [KroneckerDelta(i, j) for i, j in zip(groups[rows], groups[columns], strict=True)]
-        return Mul(*deltas) * x.entry(*chain.from_iterable(groups[n] for n in (*kept, rows)))
-
-    return Value(dims, entry)

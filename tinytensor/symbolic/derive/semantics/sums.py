@@ -1,7 +1,9 @@
 """The semantics of sums, means, extremes, products and running sums, and of products of matrices."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
+from operator import mul
 
 from sympy import Expr, Indexed, Mul, S, exp, log, sqrt
 
@@ -9,11 +11,9 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     WHOLE,
     SymbolicCall,
     by_dimension,
-    common_dimension,
     elementwise,
     semantics_of,
     transposed,
-    unbroadcast,
 )
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
@@ -142,19 +142,10 @@ def logsumexp(call: SymbolicCall) -> Value:
 
 def product_of(call: SymbolicCall, a: Value, b: Value) -> Value:
     """Products of matrices, Σ_k a_..ik b_..kj; a vector `a` is one row."""
-    inner = common_dimension(call, [a.dims[-1], b.dims[-2]])
-    rank = max(len(a.dims), len(b.dims)) - 2
-    before, after = (((),) * (rank + 2 - len(v.dims)) + v.dims for v in (a, b))
-    batch = tuple(common_dimension(call, pair) for pair in zip(before[:rank], after[:rank], strict=True))
-    dims = (*batch, before[-2], after[-1])
-
-    def entry(*indices):
-        *outer, rows, columns = by_dimension(indices, dims)
-        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        left = unbroadcast(a.entry, before, (*batch, before[-2], inner), *chain(*outer), *rows, *k)
-        return total(left * unbroadcast(b.entry, after, (*batch, inner, after[-1]), *chain(*outer), *k, *columns), *k)
-
-    return Value(dims, entry)
+    a = replace(a, dims=(*a.dims, ()))
+    b = replace(b, dims=(*b.dims[:-2], (), *b.dims[-2:]))
+    products = elementwise(call, mul, a, b)
+    return _sum(products, [len(products.dims) - 2], False)
 
 
 @semantics_of("matmul")

@@ -1,6 +1,6 @@
 """The table of semantics, a call of an operation, and broadcasting."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -143,15 +143,21 @@ def moved(x: Value, dims: Dims, source: Callable[..., Iterable[Expr]]) -> Value:
     return replace(x, dims=dims, entry=entry, finite=finite)
 
 
-def transposed(x: Value) -> Value:
-    """The value with its last two dimensions exchanged."""
-    dims = (*x.dims[:-2], x.dims[-1], x.dims[-2])
+def permuted(x: Value, order: Sequence[int]) -> Value:
+    """The value with its dimensions in another order."""
+    dims = tuple(x.dims[n] for n in order)
 
     def source(*indices):
-        *batch, rows, columns = by_dimension(indices, dims)
-        return chain(*batch, columns, rows)
+        groups = by_dimension(indices, dims)
+        return chain.from_iterable(groups[order.index(n)] for n in range(len(order)))
 
     return moved(x, dims, source)
+
+
+def transposed(x: Value) -> Value:
+    """The value with its last two dimensions exchanged."""
+    *batch, rows, columns = range(len(x.dims))
+    return permuted(x, (*batch, columns, rows))
 
 
 def factors_text(dim: tuple[Expr, ...]) -> str:
