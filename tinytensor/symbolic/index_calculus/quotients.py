@@ -137,7 +137,7 @@ class Fractions:
                 return self.exp(*arguments)
             case "log":
                 return self.log(*arguments)
-            case "sqrt":
+            case "sqrt":  # an opaque function of exact/, in formulas it is a power
                 return self.root(*arguments, 2)
             case "sin":
                 return self._angle(*arguments)[0]
