@@ -325,6 +325,7 @@ MISTAKES = {  # in which file, for which text, what stands there
     "a logarithm without its power": ("quotients", 'power * self.atom("log", base)', 'self.atom("log", base)'),
     "a logarithm of each number": ("quotients", "self.assume_above_zero(*[base for base, _ in factors])", "pass"),
     "a root of each sign": ("quotients", "if number > 0 and len(unknown) == 1 and unknown[0][1] % 2:", "if unknown:"),
+    "1/p without its power": ("quotients", "divisor ** (highest - n)", "divisor"),
     "a power of a root": ("quotients", "b ** (n // degree) *", "b ** (n // degree + 1) *"),
 }  # fmt: skip
 

@@ -168,18 +168,6 @@ def delta(i, j) -> Expr:
     return KroneckerDelta(i, j)
 
 
-def with_equal_indices(expr: Expr, goes: Callable[[Expr, Expr, Expr], bool]) -> Expr:
-    """Each term with one index for two that a delta of it makes equal: j for i where goes(i, j, term)."""
-    terms = []
-    for term in Add.make_args(expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for i, j in (pair.args, pair.args[::-1]):
-                if goes(i, j, term):
-                    term = pair * (term / pair).xreplace({i: j})
-        terms.append(term)
-    return Add(*terms)
-
-
 def total(expr, *indices: Index) -> Expr:
     """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
     new = {i: i.fresh() for i in indices}
@@ -237,38 +225,41 @@ def normal(expr) -> Expr:
     return normal(form) if inside and form != expr else form  # a contraction may have changed the arguments
 
 
-def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
-    """expr as a sum of products, each with its bound indices, which are new."""
+def spread(expr: Expr, inner: Callable[[Expr], Expr] = normal) -> list[tuple[Expr, list[Index]]]:
+    """expr as a sum of products, each with its bound indices, which are new.
+
+    inner: the normal form of the arguments of functions and of powers.
+    """
     step()
     if isinstance(expr, Add):
-        return [term for a in expr.args for term in spread(a)]
+        return [term for a in expr.args for term in spread(a, inner)]
     if isinstance(expr, Sum) and expr.function == 0:
         return [(S.Zero, [])]
     if isinstance(expr, Sum):
         inside, indices = opened(expr)
-        return [(product, bound + indices) for product, bound in spread(inside)]
+        return [(product, bound + indices) for product, bound in spread(inside, inner)]
     if isinstance(expr, Mul):
-        return _multiplied(expr.args)
-    if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.base.has(Sum)):
-        return _spread_power(expr)
+        return _multiplied(expr.args, inner)
+    if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.has(Sum) or not expr.exp.is_number):
+        return _spread_power(expr, inner)
     if isinstance(expr, exp):  # e^(a + b) = e^a e^b: a factor that has no index of a sum can leave it
-        return [(Mul(*[exp(term) for term in Add.make_args(normal(expr.args[0]))]), [])]
+        return [(Mul(*[exp(term) for term in Add.make_args(inner(expr.args[0]))]), [])]
     if isinstance(expr, Function) and not isinstance(expr, KroneckerDelta):
-        return [(expr.func(*[normal(a) for a in expr.args]), [])]
+        return [(expr.func(*map(inner, expr.args)), [])]
     return [(expr, [])]
 
 
-def _spread_power(expr: Pow) -> list[tuple[Expr, list[Index]]]:
+def _spread_power(expr: Pow, inner: Callable[[Expr], Expr]) -> list[tuple[Expr, list[Index]]]:
     if expr.exp.is_Integer and expr.exp > 0 and (expr.base.is_Add or expr.base.has(Sum)):
-        return _multiplied([expr.base] * int(expr.exp))
-    power = normal(expr.base) ** expr.exp
-    return _multiplied(power.args) if power.is_Mul and power != expr else [(power, [])]
+        return _multiplied([expr.base] * int(expr.exp), inner)
+    power = inner(expr.base) ** inner(expr.exp)
+    return _multiplied(power.args, inner) if power.is_Mul and power != expr else [(power, [])]
 
 
-def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
+def _multiplied(factors: Iterable[Expr], inner: Callable[[Expr], Expr]) -> list[tuple[Expr, list[Index]]]:
     terms = [(S.One, [])]
     for factor in factors:
-        parts = spread(factor)
+        parts = spread(factor, inner)
         terms = [(p * q, a + b) for p, a in terms for q, b in parts]
     return terms
 

@@ -45,6 +45,7 @@ class Inverse(_Called, Basic):
     """A⁻¹ of a matrix."""
 
     in_code = "{}_inv", "np.linalg.inv({})"  # its name and its value in a program
+    printed = "{}⁻¹", "{{{}}}^{{-1}}"
 
 
 class SymmetricInverse(Inverse):
@@ -55,6 +56,7 @@ class Cholesky(_Called, Basic):
     """The lower triangular L with L Lᵀ = (S + Sᵀ)/2 and a diagonal above 0."""
 
     in_code = "{}_chol", "np.linalg.cholesky({})"
+    printed = "chol({})", r"\operatorname{{chol}}\left({}\right)"
 
 
 Matrix = Array | Inverse | Cholesky
@@ -142,6 +144,7 @@ class Determinant(OfMatrix):
     """det A; a second argument says that A is symmetric by its definition."""
 
     in_code = "det_{}", "np.linalg.det({})"
+    printed = "det({})", r"\det {}"
 
     def slope(self, by: Indexed) -> Expr:
         return self * _slope_of_log(*self.args, by=by)
@@ -154,6 +157,7 @@ class LogAbsDet(OfMatrix):
     """log |det A|; a second argument says that A is symmetric by its definition."""
 
     in_code = "logdet_{}", "np.linalg.slogdet({})[1]"
+    printed = "log|det({})|", r"\log\left|\det {}\right|"
 
     def slope(self, by: Indexed) -> Expr:
         return _slope_of_log(*self.args, by=by)
@@ -266,8 +270,8 @@ def with_names(expr: Expr, typeset: Callable[[str], str]) -> Expr:
             cls = SymmetricArray if is_symmetric(e.matrix) else Array
             changes[e] = cls(code, (n, n), text=text, tex=tex)[e.args[1:]]
         else:
-            changes[e] = NamedNumber(f"det({text})" if isinstance(e, Determinant) else f"log|det({text})|", real=True)
-            changes[e].tex = rf"\det {tex}" if isinstance(e, Determinant) else rf"\log\left|\det {tex}\right|"
+            changes[e] = NamedNumber(e.printed[0].format(text), real=True)
+            changes[e].tex = e.printed[1].format(tex)
     return expr.xreplace(changes) if changes else expr
 
 
@@ -275,7 +279,5 @@ def written(matrix: Matrix, typeset: Callable[[str], str]) -> tuple[str, str, st
     """A matrix as text, as LaTeX and as NumPy code."""
     if isinstance(matrix, Array):
         return matrix.text, typeset(matrix.text), str(matrix.label)
-    text, tex, code = written(matrix.args[0], typeset)
-    if isinstance(matrix, Inverse):
-        return f"{text}⁻¹", f"{{{tex}}}^{{-1}}", f"np.linalg.inv({code})"
-    return f"chol({text})", rf"\operatorname{{chol}}\left({tex}\right)", f"np.linalg.cholesky({code})"
+    patterns = *matrix.printed, matrix.in_code[1]
+    return tuple(map(str.format, patterns, written(matrix.args[0], typeset)))

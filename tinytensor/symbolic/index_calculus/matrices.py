@@ -173,18 +173,15 @@ class Matrices:
 
     def delta(self, expr: KroneckerDelta) -> Matrix:
         """The identity, or the matrix whose row n is 1 at t_n."""
-        i, j = expr.args
-        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
-            return Matrix("I", "I", f"np.eye({self.writer.piece(i.size).text})", i, j, symmetric=True)
-        for table, column in (expr.args, expr.args[::-1]):
-            if not (isinstance(table, Indexed) and isinstance(column, Index) and table.base.values == column.size):
-                continue
-            row = table.indices[0]
-            if len(table.indices) == 1 and _is_whole(table) and row is not column:
-                code = f"np.eye({self.writer.piece(column.size).text})[{self.writer.name(table.base)}]"
-                shown = rf"\operatorname{{onehot}}\left({name_tex(table.base.text)}\right)"
-                return Matrix(f"onehot({table.base.text})", shown, code, row, column)
-        raise NoMatrixForm
+        code = self.writer.delta(*expr.args)
+        tables = [a for a in expr.args if isinstance(a, Indexed)]
+        if not code.text.startswith("np.eye") or len(code.axes) != 2 or not all(map(_is_whole, tables)):
+            raise NoMatrixForm
+        if not tables:
+            return Matrix("I", "I", code.text, *code.axes, symmetric=True)
+        name = tables[0].base.text
+        shown = rf"\operatorname{{onehot}}\left({name_tex(name)}\right)"
+        return Matrix(f"onehot({name})", shown, code.text, *code.axes)
 
     def function(self, expr: Expr, rows, columns) -> Matrix:
         row = HEADS.get(expr.func)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -95,9 +95,8 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
     expr = S(expr)
     if not has_matrices(expr):
         return normal(expr)
-    expr = _inside(expr, symmetry)
     for _ in range(20):
-        waiting, terms = spread(expr), []
+        waiting, terms = spread(expr, partial(normal_of_matrices, symmetry=symmetry)), []
         while waiting:
             for part in _by_laws(*waiting.pop(), symmetry):
                 if (new := _of_products(*part, products)) is None:
@@ -109,18 +108,6 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
             break
         expr = form
     return expr
-
-
-def _inside(expr: Expr, symmetry: bool) -> Expr:
-    """The expression with the arguments of functions, and the bases of powers, in their normal forms."""
-    if not has_matrices(expr) or isinstance(expr, Indexed | OfMatrix | KroneckerDelta | upto):
-        return expr
-    if isinstance(expr, Sum):
-        inside, bound = opened(expr)
-        return total(_inside(inside, symmetry), *bound)
-    if isinstance(expr, Function) or (isinstance(expr, Pow) and not (expr.exp.is_Integer and expr.exp > 0)):
-        return expr.func(*[normal_of_matrices(a, symmetry) for a in expr.args])
-    return expr.func(*[_inside(a, symmetry) for a in expr.args])
 
 
 def shortened(expr: Expr) -> Expr:

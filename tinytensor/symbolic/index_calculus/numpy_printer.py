@@ -136,7 +136,7 @@ class NumPyPrinter:
             return (self.delta if isinstance(expr, KroneckerDelta) else self.upto)(*expr.args)
         if isinstance(expr, Indexed) and expr.base.values is None:
             return self.entry(expr, axes)
-        rules = ((Add | Indexed, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
+        rules = ((Add | Indexed, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.sum))
         return next((rule for cls, rule in rules if isinstance(expr, cls)), self.function)(expr, axes)
 
     def atom(self, expr: Expr) -> Piece:
@@ -171,13 +171,7 @@ class NumPyPrinter:
 
     def multiply(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         """Factors, then divisors; a softmax is recognised."""
-        if (softmax := self.softmax(expr, axes)) is not None:
-            return softmax
-        sign = "-" if expr.could_extract_minus_sign() else ""
-        number, above, below = factors_of(-expr if sign else expr, self.order)
-        over, under = fraction(number)
-        left, right = ([self.piece(f, axes) for f in part] for part in ([*over, *above], [*under, *below]))
-        return self.product(left, right, axes, sign)
+        return self.softmax(expr, axes) or self.summed(expr, [], axes)
 
     def product(self, left: list[Piece], right: list[Piece], axes: tuple[Index, ...], sign: str = "") -> Piece:
         whole = self.union_axes([*left, *right], axes)
@@ -295,23 +289,22 @@ class NumPyPrinter:
 
     # ------------------------------------------------------------------------------------------------ sums
 
-    def print_sum(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
-        """The sum of a product over indices."""
-        inside, over = expr.function, [limit[0] for limit in expr.limits]
-        sign = "-" if is_negative(inside) else ""
-        positive = -inside if sign else inside
-        number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(positive, self.order)
-        left, right = (list(map(self.piece, part)) for part in fraction(number))
-        rows = tuple(axes) + tuple(over)
-        operands = [self.piece(f, rows) for f in above]
-        divisors = [self.piece(f, rows) for f in below]
-        operands += [Piece(f"1 / {p.at(POWER)}", p.axes, PRODUCT) for p in divisors]
-        outside = [p for p in operands if not set(p.axes) & set(over)]
-        operands = [p for p in operands if set(p.axes) & set(over)]
-        for i in [i for i in over if not any(i in p.axes for p in operands)]:
-            left, over = [*left, self.piece(i.size)], [j for j in over if j is not i]
-        part = [self.contraction(operands, over, axes)] if operands else []
-        return self.product([*left, *outside, *part], right, axes, sign)
+    def sum(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
+        return self.summed(expr.function, [limit[0] for limit in expr.limits], axes)
+
+    def summed(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
+        """A product, and its sum over indices."""
+        sign, rows = "-" if is_negative(inside) else "", (*axes, *over)
+        number, above, below = (S.One, [inside], []) if inside.is_Add else factors_of(inside, self.order)
+        numbers, divisors = fraction(abs(number))
+        numbers += [i.size for i in over if not inside.has(i)]
+        over = [i for i in over if inside.has(i)]
+        left, right = ([self.piece(f, rows) for f in part] for part in ([*numbers, *above], [*divisors, *below]))
+        part = [p for p in left if set(p.axes) & set(over)]
+        part += [Piece(f"1 / {p.at(POWER)}", p.axes, PRODUCT) for p in right if set(p.axes) & set(over)]
+        left, right = ([p for p in pieces if not set(p.axes) & set(over)] for pieces in (left, right))
+        left += [self.contraction(part, over, axes)] if part else []
+        return self.product(left, right, axes, sign)
 
     def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""

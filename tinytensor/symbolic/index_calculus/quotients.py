@@ -13,12 +13,10 @@ formula is a fraction of polynomials, and it is 0 if its numerator is. These law
 `Fractions.assumed` has the conditions on values that the laws need. A formula that is not seen to be 0 may be 0.
 """
 
-import math
-
 import sympy
-from sympy import QQ, Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
+from sympy import QQ, Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyElement, PolyRing, ring
+from sympy.polys.rings import PolyElement, ring
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
@@ -73,7 +71,7 @@ class Fractions:
     def _is_zero(self, flat: Expr) -> bool:
         if not _symbols(flat):
             return flat == 0
-        return self._reduced(_quotient(flat).over.as_expr(), fractions=True) == 0
+        return self._reduced(_fraction(flat)[0].as_expr(), fractions=True) == 0
 
     def back(self, flat: Expr) -> Expr:
         """The formula with the variables written out."""
@@ -139,7 +137,7 @@ class Fractions:
                 return self.exp(*arguments)
             case "log":
                 return self.log(*arguments)
-            case "sqrt":
+            case "sqrt":  # an opaque function of exact/, in formulas it is a power
                 return self.root(*arguments, 2)
             case "sin":
                 return self._angle(*arguments)[0]
@@ -364,7 +362,8 @@ class Fractions:
         if not _symbols(flat):
             return flat, S.One
         if flat not in self.fractions:
-            over, under = _quotient(flat).lowest()
+            over, under = _fraction(flat)
+            over, under = over.cancel(under)
             self.fractions[flat] = tuple(part.quo_ground(under.LC).as_expr() for part in (over, under))
         return self.fractions[flat]
 
@@ -431,58 +430,58 @@ def _parts(expr: Expr) -> set[Expr]:
     return parts
 
 
-class _Quotient:
-    """A polynomial over a product of powers; common factors stay, since finding them takes longer than all the rest."""
+class _Polynomials:
+    """The parts of a rational expression as polynomials; 1/p is a variable r of its own for each p that divides.
 
-    __slots__ = ("over", "under")
+    The law p r = 1 is used as far as it goes. Terms over one polynomial (row i of attention over its own sum) cancel by
+    it, as they do most often, and the product of all polynomials is never multiplied out. Common factors stay, since
+    finding them takes longer than all the rest.
+    """
 
-    def __init__(self, over, under: dict):
-        self.over, self.under = over, under  # under: {polynomial: power}
+    def __init__(self, expr: Expr):
+        names, divisors = _symbols(expr), {p.base for p in _parts(expr) if p.is_Pow and p.exp.is_negative}
+        self.ring, *variables = ring([*names, *[Dummy() for _ in divisors]], QQ)
+        self.known = dict(zip(names, variables))  # the polynomial of each part
+        self.reciprocals: dict[PolyElement, PolyElement] = {}  # the variable that is 1/p, for each p
+        self.free = variables[len(names) :]
 
-    @staticmethod
-    def sum(terms: "list[_Quotient]") -> "_Quotient":
-        """The sum, over one denominator found at once: term by term, the first would be multiplied often.
+    def of(self, part: Expr) -> PolyElement:
+        """The polynomial of a part."""
+        if part not in self.known:
+            step()
+            if part.is_Rational:
+                self.known[part] = self.ring(QQ(int(part.p), int(part.q)))
+            elif not part.args:
+                raise TypeError(f"{part} is no number and no variable")
+            elif part.is_Pow:
+                base = self.of(part.base)
+                self.known[part] = (base if part.exp > 0 else self.reciprocal(base)) ** abs(int(part.exp))
+            else:
+                self.known[part] = (self.ring.add if part.is_Add else self.ring.mul)(*map(self.of, part.args))
+        return self.known[part]
 
-        Terms that are divided by the same polynomials (row i of attention by its own sum) are added first. If they
-        cancel, as they do most often, the product of all polynomials is never multiplied out.
-        """
-        over = terms[0].over.ring.zero
-        groups: dict[frozenset, list[_Quotient]] = {}
-        for term in terms:
-            groups.setdefault(frozenset(term.under), []).append(term)
-        if len(groups) > 1:
-            terms = [total for group in groups.values() if (total := _Quotient.sum(group)).over]
-        under: dict = {}
-        for term in terms:
-            for p, power in term.under.items():
-                under[p] = max(power, under.get(p, 0))
-        for term in terms:
-            missing = {p: power - term.under.get(p, 0) for p, power in under.items()}
-            over += term.over * math.prod((p**power for p, power in missing.items() if power), start=over.ring.one)
-        return _Quotient(over, under)
+    def reciprocal(self, polynomial: PolyElement) -> PolyElement:
+        over, under = self.fraction(polynomial)
+        under, over = under.mul_ground(1 / over.LC), over.monic()
+        if over == 1:
+            return under
+        if over not in self.reciprocals:
+            self.reciprocals[over] = self.free.pop()
+        return under * self.reciprocals[over]
 
-    def lowest(self) -> tuple[PolyElement, PolyElement]:
-        """Numerator and denominator without a common factor."""
-        return self.over.cancel(math.prod((p**n for p, n in self.under.items()), start=self.over.ring.one))
-
-    def __mul__(self, factor: "_Quotient"):
-        under = {p: self.under.get(p, 0) + factor.under.get(p, 0) for p in self.under | factor.under}
-        return _Quotient(self.over * factor.over, under)
-
-    def __pow__(self, exponent: int):
-        if exponent >= 0:
-            return _Quotient(self.over**exponent, {p: power * exponent for p, power in self.under.items()})
-        ones = self.over.ring.one
-        over = ones.mul_ground(1 / self.over.LC)
-        for p, power in self.under.items():
-            over = over * p**power
-        polynomial, under = self.over.monic(), {}
-        powers = [min(column) for column in zip(*polynomial.monoms(), strict=True)]
-        for generator, power in zip(polynomial.ring.gens, powers, strict=True):
-            if power:
-                under[generator] = power
-                polynomial = polynomial.quo(generator**power)
-        return _Quotient(over, under | ({polynomial: 1} if polynomial != ones else {})) ** -exponent
+    def fraction(self, over: PolyElement) -> tuple[PolyElement, PolyElement]:
+        """Numerator and denominator of a polynomial in reciprocals, too; they may have common factors."""
+        over = over.rem([divisor * variable - 1 for divisor, variable in self.reciprocals.items()])
+        under = self.ring.one
+        for divisor, variable in self.reciprocals.items():
+            highest, place = over.degree(variable), self.ring.index(variable)
+            if highest > 0:
+                parts: dict[int, dict] = {}
+                for powers, number in over.terms():
+                    parts.setdefault(powers[place], {})[*powers[:place], 0, *powers[place + 1 :]] = number
+                over = self.ring.add(*[self.ring.from_dict(p) * divisor ** (highest - n) for n, p in parts.items()])
+                under *= divisor**highest
+        return over, under
 
 
 def _symbols(expr) -> list[Symbol]:
@@ -490,24 +489,7 @@ def _symbols(expr) -> list[Symbol]:
     return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
-def _quotient(expr: Expr) -> _Quotient:
-    """A rational expression as a quotient of polynomials in its symbols."""
-    names = _symbols(expr)
-    domain, *generators = ring(names, QQ)
-    return _evaluate(expr, {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}, domain)
-
-
-def _evaluate(expr: Expr, values: dict[Expr, _Quotient], domain: PolyRing) -> _Quotient:
-    """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
-    if expr not in values:
-        step()
-        if expr.is_Rational:
-            values[expr] = _Quotient(domain(QQ(int(expr.p), int(expr.q))), {})
-        elif not expr.args:
-            raise TypeError(f"{expr} is no number and no variable")
-        elif expr.is_Pow:
-            values[expr] = _evaluate(expr.base, values, domain) ** int(expr.exp)
-        else:
-            parts = [_evaluate(a, values, domain) for a in expr.args]
-            values[expr] = _Quotient.sum(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
-    return values[expr]
+def _fraction(expr: Expr) -> tuple[PolyElement, PolyElement]:
+    """Numerator and denominator of a rational expression; they may have common factors."""
+    polynomials = _Polynomials(expr)
+    return polynomials.fraction(polynomials.of(expr))

@@ -1,7 +1,7 @@
 """What is known of the sign of a formula."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, log
 
@@ -35,37 +35,33 @@ class Signs:
 
     def positive(self, e: Expr) -> bool:
         """Is it known to be above 0 at all sizes and values?"""
+        return self._above(e, True)
+
+    def not_negative(self, e: Expr) -> bool:
+        """Is it known to be 0 or more?"""
+        return self._above(e, False)
+
+    def _above(self, e: Expr, strictly: bool) -> bool:
+        is_so = partial(self._above, strictly=strictly)
         if (right := self._definition(e)) is not None:
-            return self.positive(right)
+            return is_so(right)
         if e.is_positive or _sign(e) == 1:
+            return True
+        if not strictly and (e.is_nonnegative or _sign(e) == 0 or isinstance(e, KroneckerDelta)):
             return True
         if isinstance(e, Add):
             if e.atoms(Size) and not_negative(e - 1):
                 return True
-            return all(map(self.not_negative, e.args)) and any(map(self.positive, e.args))
+            return all(map(self.not_negative, e.args)) and (not strictly or any(map(self.positive, e.args)))
         if isinstance(e, Mul):
-            return all(map(self.positive, e.args))
+            return all(map(is_so, e.args))
         if isinstance(e, Pow):
-            return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
+            return is_so(e.base) or (_even(e.exp) and (not strictly or self.not_zero(e.base)))
         if isinstance(e, larger):
-            return any(map(self.positive, e.args))
-        if isinstance(e, Sum) and not all(not_negative(size - 1) for _, _, size in e.limits):  # it may be empty
-            return False
-        return isinstance(e, Sum | detach | sign) and self.positive(e.args[0])
-
-    def not_negative(self, e: Expr) -> bool:
-        """Is it known to be 0 or more?"""
-        if (right := self._definition(e)) is not None:
-            return self.not_negative(right)
-        if e.is_nonnegative or _sign(e) == 0 or isinstance(e, KroneckerDelta):
-            return True
-        if isinstance(e, Pow):
-            return _even(e.exp) or self.not_negative(e.base)
-        if isinstance(e, Add | Mul):
-            return self.positive(e) or all(map(self.not_negative, e.args))
-        if isinstance(e, larger):
-            return any(map(self.not_negative, e.args))
-        return self.not_negative(e.args[0]) if isinstance(e, Sum | detach) else self.positive(e)
+            return any(map(is_so, e.args))
+        if strictly and isinstance(e, Sum) and not all(not_negative(size - 1) for _, _, size in e.limits):
+            return False  # it may be empty
+        return isinstance(e, Sum | detach | sign) and is_so(e.args[0])
 
     def not_zero(self, e: Expr) -> bool:
         """Is it known to differ from 0?"""
