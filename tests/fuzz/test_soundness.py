@@ -58,8 +58,11 @@ def test_functions_and_gradients_are_those_of_the_seed():
 # --- Negative controls
 
 
-def all_of(verdict: str):
-    return lambda derivation, by_hand: {n: Checked(n, "", None, verdict) for n in by_hand}
+PROVED = {"statement": "proved"}
+
+
+def all_of(**verdict):
+    return lambda derivation, by_hand: {n: Checked(n, "", None, **verdict) for n in by_hand}
 
 
 def by_numbers_at_large_sizes(derivation, by_hand):
@@ -76,13 +79,13 @@ def by_numbers_at_large_sizes(derivation, by_hand):
             (want,) = pairs.grad(out, [inputs[argument]], upstream)
             point = pairs.Point(at, inputs, upstream, {argument: want.numpy()}, ties=False, any=True)
             right = right and not pairs.differs(hand, argument, point)
-        verdicts[argument] = Checked(argument, "", None, "proved" if right else "refuted")
+        verdicts[argument] = Checked(argument, "", None, **PROVED if right else {"refuted": True})
     return verdicts
 
 
 @pytest.mark.slow
 def test_checker_that_proves_everything_is_reported():
-    tally = last(3, 10, seed=1, check=all_of("proved"))
+    tally = last(3, 10, seed=1, check=all_of(**PROVED))
     assert len(tally.unsound) > 5
     assert all(pair.counterexample for pair in tally.unsound)
     assert "by numbers: " in shown(tally.unsound)
@@ -90,14 +93,14 @@ def test_checker_that_proves_everything_is_reported():
 
 @pytest.mark.slow
 def test_checker_that_refutes_everything_is_reported():
-    tally = last(3, 10, seed=1, check=all_of("refuted"))
+    tally = last(3, 10, seed=1, check=all_of(refuted=True))
     assert len(tally.refuted) > 5
     assert tally.share_proved == 0
 
 
 @pytest.mark.slow
 def test_checker_that_decides_nothing_is_reported():
-    assert last(2, 10, seed=1, check=all_of("undecided")).share_proved < SHARE
+    assert last(2, 10, seed=1, check=all_of()).share_proved < SHARE
 
 
 @pytest.mark.slow
@@ -129,14 +132,14 @@ def point(at=None, ties=False, any=True, **indices):
     ],
 )
 def test_conditions_exclude_sizes_and_values(condition, inside, outside):
-    verdict = Checked("x", "", None, "proved", conditions=(condition,))
+    verdict = Checked("x", "", None, **PROVED, conditions=(condition,))
     assert not pairs.excluded(verdict, inside, "2 for 1")
     assert pairs.excluded(verdict, outside, "2 for 1")
-    assert not pairs.excluded(Checked("x", "", None, "proved"), outside, "2 for 1")
+    assert not pairs.excluded(Checked("x", "", None, **PROVED), outside, "2 for 1")
 
 
 def test_denominators_exclude_what_is_no_number():
-    verdict = Checked("x", "", None, "proved", conditions=("no denominator is 0",))
+    verdict = Checked("x", "", None, **PROVED, conditions=("no denominator is 0",))
     assert pairs.excluded(verdict, point(), "nan for 1 at [0]")
     assert not pairs.excluded(verdict, point(), "2 for 1 at [0]")
 

@@ -435,7 +435,7 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
                     verdict = check(derivation, {argument: hand})[argument]
             except TooLong:
                 tally.counts["pairs: too long"] += 1
-                verdict = checking.Checked(argument, "", None, "undecided")
+                verdict = checking.Checked(argument, "", None)
             except Exception as error:  # a program that does not run at all
                 tally.counts["pairs: an error"] += 1
                 if made.startswith("right"):

@@ -52,10 +52,10 @@ TERM = 5.0  # seconds in which a term that differs is looked for
 class Checked:
     """The verdict on the gradient of one argument.
 
-    label: what is checked: ∂𝓛/∂w, or a block of second derivatives. verdict: "proved", "refuted" or "undecided". term:
-    what differs, in the names of the function, or `why` nothing is decided. example: the smallest sizes, and an entry,
-    where the numbers differ. statement: what is proved, with its conditions on sizes and values. conditions: those on
-    values, and those on sizes. restricted: is one of them neither in `where` nor demanded by the function?
+    label: what is checked: ∂𝓛/∂w, or a block of second derivatives. refuted: do numbers differ? term: what differs, in
+    the names of the function, or `why` nothing is decided. example: the smallest sizes, and an entry, where the numbers
+    differ. statement: what is proved, with its conditions on sizes and values. conditions: those on values, and those
+    on sizes. restricted: is one of them neither in `where` nor demanded by the function?
 
     It is true if the gradient is proved and not restricted. The conditions on values do not make it false: they are of
     a short list, denominators, arguments of roots and logarithms, and numbers that are compared.
@@ -64,13 +64,18 @@ class Checked:
     argument: Key
     label: str
     expected: Formula | None
-    verdict: str
+    refuted: bool = False
     why: str = ""
     example: str = ""
     statement: str = ""
     conditions: tuple[str, ...] = ()
     restricted: bool = False
     find_term: Callable[[], str] = field(default=str, repr=False, compare=False)
+
+    @property
+    def verdict(self) -> str:
+        """ "proved", "refuted" or "undecided"."""
+        return "refuted" if self.refuted else "proved" if self.statement else "undecided"
 
     @cached_property
     def term(self) -> str:
@@ -79,10 +84,10 @@ class Checked:
 
     def __bool__(self) -> bool:
         """Is it proved, for all sizes that the function takes or `where` names, and all values but the named ones?"""
-        return self.verdict == "proved" and not self.restricted
+        return bool(self.statement) and not self.restricted
 
     def __str__(self) -> str:
-        if self.verdict == "proved":
+        if self.statement:
             return f"{self.label}: {self.statement}"
         parts = [f"{self.label}: {self.verdict}", self.term, self.example]
         parts += [f"expected {self.expected}"] if self.expected else []
@@ -163,7 +168,7 @@ def check(
             try:
                 verdicts[name] = _checked(result_of(), key, hand, time)
             except TooLong as error:  # before there are formulas of the blocks
-                verdicts[name] = Checked(key, what, None, "undecided", str(error))
+                verdicts[name] = Checked(key, what, None, why=str(error))
             stage("", 100 / len(tasks))
     return Check(derivation, verdicts)
 
@@ -283,7 +288,7 @@ def _checked(result: Result, name: Key, hand: Callable | Formula, time: TimeLimi
     compared = Comparison() if isinstance(hand, Formula) else compare_at_samples(result, name, hand)
     if compared.example:
         find = partial(_find_term, result, name, partial(_read, result, name, hand))
-        return decided("refuted", "", compared.example, find_term=find)
+        return decided(refuted=True, example=compared.example, find_term=find)
     try:
         if not (result.stopped or compared.stopped):
             stage(f"the gradient of {name} was proved")
@@ -291,10 +296,10 @@ def _checked(result: Result, name: Key, hand: Callable | Formula, time: TimeLimi
     except TooLong:
         pass
     except NotDerivable as error:
-        return decided("refuted" if isinstance(error, WrongShape) else "undecided", str(error))
+        return decided(isinstance(error, WrongShape), str(error))
     numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
     why = result.time.out_of_time(result.stopped, numbers) if result.stopped else time.out_of_time(stopped(), numbers)
-    return decided("undecided", why)
+    return decided(why=why)
 
 
 def _proved(result: Result, name: Key, hand: Callable | Formula, compared: Comparison, decided: Callable) -> Checked:
@@ -308,7 +313,7 @@ def _proved(result: Result, name: Key, hand: Callable | Formula, compared: Compa
     except TypeError as error:  # indices of two ranges meet
         raise NotDerivable(str(error)) from None
     if theorem is None:
-        return decided("undecided", find_term=partial(_find_term, result, name, lambda: by_hand))
+        return decided(find_term=partial(_find_term, result, name, lambda: by_hand))
     keys = theorem.hypotheses
     if "equality" in compared.needed - keys:
         raise NotDerivable("where numbers that are compared by == are equal, the two differ")
@@ -320,7 +325,8 @@ def _proved(result: Result, name: Key, hand: Callable | Formula, compared: Compa
     whole = together([result.known, theorem], {*compared.needed, *by_hand.values}, by_hand.sizes)
     restricted = restrictions(whole.sizes, result.where, result.derivation.samples)
     conditions = (*map(str, whole.sizes), *in_words(whole))
-    return decided("proved", "", "", verdict(whole, restricted), conditions, bool(restricted))
+    statement = verdict(whole, restricted)
+    return decided(statement=statement, conditions=conditions, restricted=bool(restricted))
 
 
 def _read(result: Result, name: Key, hand: Callable | Formula) -> HandGradient:

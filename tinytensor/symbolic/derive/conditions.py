@@ -183,7 +183,8 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
     if not isinstance(theorem, Theorem):
         raise TypeError("verdict: only a theorem is proved")
     sizes, values = [*map(str, theorem.sizes)], in_words(theorem)
-    sentence = f"proved {'only ' if restricted else ''}for {join_words(sizes) or 'any size'}"
+    sentence = "proved only for " if restricted else "proved for "
+    sentence += join_words(sizes) or "any size"
     if values:
         sentence += f", where {join_words(values)}"
     if restricted:
