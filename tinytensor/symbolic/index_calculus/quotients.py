@@ -474,11 +474,11 @@ class _Polynomials:
         over = over.rem([divisor * variable - 1 for divisor, variable in self.reciprocals.items()])
         under = self.ring.one
         for divisor, variable in self.reciprocals.items():
-            highest, place = over.degree(variable), self.ring.index(variable)
+            highest, k = over.degree(variable), self.ring.index(variable)
             if highest > 0:
                 parts: dict[int, dict] = {}
                 for powers, number in over.terms():
-                    parts.setdefault(powers[place], {})[*powers[:place], 0, *powers[place + 1 :]] = number
+                    parts.setdefault(powers[k], {})[*powers[:k], 0, *powers[k + 1 :]] = number
                 over = self.ring.add(*[self.ring.from_dict(p) * divisor ** (highest - n) for n, p in parts.items()])
                 under *= divisor**highest
         return over, under
