@@ -5,7 +5,6 @@ facts.py       what is known of an argument: symmetric, positive definite
 conditions.py  at which sizes and values a proof holds, and the verdict
 domains.py     where operations have a value and a derivative
 precision.py   float64 while a function is read
-time_limit.py  how long `derive` and `check` work
 samples.py     numbers that try to refute a derivation, and the conditions that excuse a difference
 values.py      a tensor's entries as formulas, and the lines that have names
 semantics/     what each operation computes, entry by entry

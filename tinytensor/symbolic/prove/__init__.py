@@ -6,7 +6,6 @@ assumptions.py  the comparisons on which a proof rests, as sentences
 probing.py      difference quotients at other points, which may refute a proof
 questions.py    questions that exact numbers answer otherwise than floats: nothing is proved
 sampling.py     proofs at the size of training, by random residues modulo a prime
-progress.py     the progress bar and the limit
 proof.py        the result, and its text
 advice.py       error messages: the line of the user's code, and what to do
 """
