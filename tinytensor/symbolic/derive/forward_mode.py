@@ -30,6 +30,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     normal,
     opened,
     total,
+    with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.notation import name_tex
 from tinytensor.symbolic.index_calculus.numpy_printer import label
@@ -160,14 +161,11 @@ def with_one_hot(product: Expr, hot: Expr) -> Expr:
 
 def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
     """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
-    terms = []
-    for term in Add.make_args(expr.expand(deep=False) if isinstance(expr, Mul) else expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for index, equal in (pair.args, pair.args[::-1]):
-                if index in by and isinstance(equal, Index) and equal not in by and fits(equal, index.size):
-                    term = pair * (term / pair).xreplace({index: equal})
-        terms.append(term)
-    return Add(*terms)
+
+    def goes(i: Expr, j: Expr, term: Expr) -> bool:
+        return i in by and isinstance(j, Index) and j not in by and bool(fits(j, i.size))
+
+    return with_equal_indices(expr.expand(deep=False) if isinstance(expr, Mul) else expr, goes)
 
 
 # ------------------------------------------------------------------------------------------------ shorter forms

@@ -168,6 +168,18 @@ def delta(i, j) -> Expr:
     return KroneckerDelta(i, j)
 
 
+def with_equal_indices(expr: Expr, goes: Callable[[Expr, Expr, Expr], bool]) -> Expr:
+    """Each term with one index for two that a delta of it makes equal: j for i where goes(i, j, term)."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for i, j in (pair.args, pair.args[::-1]):
+                if goes(i, j, term):
+                    term = pair * (term / pair).xreplace({i: j})
+        terms.append(term)
+    return Add(*terms)
+
+
 def total(expr, *indices: Index) -> Expr:
     """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
     new = {i: i.fresh() for i in indices}

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, floor
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, S, Sum, floor
 
 from tinytensor.symbolic.index_calculus.formulas import (
     Index,
@@ -36,6 +36,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     index_order,
     normal,
     not_negative,
+    with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.functions import detach, floored, same, theta, upto, with_need
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
@@ -206,15 +207,13 @@ def _floor(x: Expr) -> Expr:
 
 def with_one_index(expr: Expr) -> Expr:
     """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
-    terms = []
-    for term in Add.make_args(expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta) and not term.has(Sum)]:
-            for i, j in (pair.args, pair.args[::-1]):
-                goes = isinstance(i, Index) and not j.has(i) and fits(j, i.size)
-                if goes and not (isinstance(j, Index) and fits(i, j.size)):  # else the normal form has chosen
-                    term = pair * (term / pair).xreplace({i: j})
-        terms.append(term)
-    return Add(*terms)
+
+    def goes(i: Expr, j: Expr, term: Expr) -> bool:
+        if not isinstance(i, Index) or j.has(i) or not fits(j, i.size) or term.has(Sum):
+            return False
+        return not isinstance(j, Index) or not fits(i, j.size)  # where either fits, the normal form has chosen
+
+    return with_equal_indices(expr, goes)
 
 
 def of_whole_numbers(expr: Expr) -> Expr:
